@@ -1,4 +1,4 @@
-//! `leasehold acquire`: a lock for a script, for as long as its ttl.
+//! `leasehold acquire`: acquires a lock for a script. Nothing renews the lease.
 
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use crate::proof::request_id;
 
 const TTL_DEFAULT: DurationArg = DurationArg(Duration::from_secs(30));
 
-/// How long leaving the queue may take.
+/// Time limit for cancelling a wait, or for releasing a lock that could not be reported.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -37,41 +37,41 @@ In a script, so that a refusal is not missed:
 To hold a lock for as long as a command runs, use `leasehold run`: it renews, and ends the command if the lock
 is lost.
 
-Exit status: 0 it is yours; 1 somebody else has it; 68 the server cannot be reached; see docs/cli.md for the rest.";
+Exit status: 0 it is yours; 1 another owner holds it; 68 the server cannot be reached; see docs/cli.md for the rest.";
 
 /// Acquire a lock and leave it held.
 ///
-/// Nothing renews it: it is yours until its ttl is over, or until `leasehold release`.
+/// Nothing renews the lease: the lock is yours until its TTL ends, or until `leasehold release`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AcquireArgs {
-    /// The lock's name.
+    /// Name of the lock.
     lock: String,
-    /// How long the lease lasts: 30s, or as long as the session.
+    /// Duration of the lease [default: 30s, or until the session ends]
     #[arg(long, value_parser = lasting)]
     ttl: Option<DurationArg>,
-    /// Wait in the queue this long: seconds, or with a unit. Not at all if left out.
+    /// How long to wait in the queue, in seconds or with a unit [default: do not wait]
     #[arg(short, long, value_name = "SECONDS")]
     wait: Option<DurationArg>,
-    /// Share the lock with others that say so too.
+    /// Share the lock with other holders that use --shared.
     #[arg(short, long, conflicts_with = "limit")]
     shared: bool,
-    /// Share it with up to N in all, who must all say the same N.
+    /// Allow up to N holders at once; all must pass the same N.
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// If the lease runs out, keep the lock for this owner so long.
+    /// How long the lock stays reserved for this owner if the lease expires.
     #[arg(long)]
     grace: Option<DurationArg>,
-    /// Shown to whoever looks at the lock.
+    /// JSON that is shown with the lock.
     #[arg(long, value_name = "JSON", value_parser = crate::json::parse)]
     metadata: Option<Value>,
-    /// The session it is to end with; see `leasehold session`.
+    /// Session that the lease belongs to and ends with; see `leasehold session`.
     #[arg(long, value_name = "ID", env = "LEASEHOLD_SESSION", hide_env_values = true)]
     session: Option<String>,
-    /// Repeating a request with its id repeats the answer, not the effect; by chance if left out.
+    /// Request id; repeating a request with the same id is safe [default: random]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// Print lines for a shell to `eval`.
+    /// Print shell commands for `eval`.
     #[arg(long, conflicts_with = "json")]
     env: bool,
     #[command(flatten)]
@@ -87,7 +87,7 @@ pub(crate) fn acquire(args: &AcquireArgs) -> Result<ExitCode, Failure> {
     Ok(ending.map_or(ExitCode::SUCCESS, Ending::end))
 }
 
-/// Returns how to end if a signal ended the wait.
+/// Acquires the lock and prints it. Returns how to exit if a signal interrupted the wait.
 async fn asked(args: &AcquireArgs) -> Result<Option<Ending>, Failure> {
     let client = args.server.reach().await?;
     let question = args.question();
@@ -111,12 +111,12 @@ async fn asked(args: &AcquireArgs) -> Result<Option<Ending>, Failure> {
     }
     match show(args, &acquired) {
         Ok(()) => Ok(None),
-        // Nobody has the lease id, so nobody could give it back.
+        // The caller did not receive the lease id, so it could not release the lock.
         Err(failure) => Err(unseen(&client, args, acquired, failure).await),
     }
 }
 
-/// Gives back a lock whose answer could not be written.
+/// Releases a lock whose details could not be printed, and adds the outcome to the error message.
 async fn unseen(
     client: &Client,
     args: &AcquireArgs,
@@ -129,14 +129,14 @@ async fn unseen(
     }
     let lock = plain(&args.lock);
     failure.and(&match given_back {
-        Ok(Ok(())) => format!(": the answer could not be written, so {lock} was given back"),
+        Ok(Ok(())) => format!(": the answer could not be written, so {lock} was released"),
         _ => {
-            format!(": the answer could not be written; {lock} was not given back and will run out")
+            format!(": the answer could not be written; {lock} was not released and will expire")
         }
     })
 }
 
-/// Leaves the queue, and gives back what was granted meanwhile.
+/// Leaves the queue, and releases the lock if it was granted in the meantime.
 async fn leave(
     client: &Client,
     args: &AcquireArgs,
@@ -148,7 +148,7 @@ async fn leave(
     let cancel = CancelRequest { owner_id, request_id };
     let (_, answer) = tokio::join!(client.cancel(&cancel), granted);
     if let Ok(acquired) = answer {
-        // If it cannot be given back, it expires.
+        // If the release fails, the lease expires on its own.
         let _ = give_back(client, args, acquired).await;
     }
 }
@@ -173,7 +173,7 @@ async fn granted(
         async move {
             let sent_at = Instant::now();
             let mut acquired = client.acquire(&args.lock, &question).await?;
-            // The answer was on its way for a while. What is left now is at least what is left of the safe bound.
+            // The response took some time to arrive. The time left now is at most what is left of the safe bound.
             let since = DurationArg(sent_at.elapsed()).millis();
             let bound = acquired.expires_after_send_ms.map(|ms| ms.saturating_sub(since));
             acquired.expires_in_ms = acquired.expires_in_ms.min(bound);
@@ -224,7 +224,7 @@ fn show(args: &AcquireArgs, acquired: &Acquired) -> Result<(), Failure> {
         ];
         return print(&exports(&[&lease[..], &args.server.exports()].concat()));
     }
-    let left = expires_in_ms.map_or("for ever".into(), |ms| glance(Duration::from_millis(ms)));
+    let left = expires_in_ms.map_or("indefinitely".into(), |ms| glance(Duration::from_millis(ms)));
     let [lock, owner, lease_id] = [lock_name, owner_id, lease_id].map(|text| plain(text));
     print(&format!(
         "{lock} is yours\n  owner     {owner}\n  lease id  {lease_id}\n  token     {token}\n  left      {left}"

@@ -1,4 +1,4 @@
-//! Asking the server from a command: a runtime for the time it takes, and patience where patience is safe.
+//! Runs the requests of a command: a runtime for their duration, and retries where they are safe.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use crate::exit::{Failure, SYSTEM};
 use crate::output::{OutputArgs, print_json};
 
-/// A try that lasted this long got through to the server: failures before it count no more.
+/// An attempt that lasted this long had reached the server: failures before it no longer count.
 const GOT_THROUGH: Duration = Duration::from_secs(10);
 
-/// Does the work of a command. With `--json`, a failure is told in JSON too.
+/// Runs the asynchronous work of a command. With `--json`, also prints a failure as JSON.
 pub(crate) fn ask<T>(
     output: OutputArgs,
     work: impl Future<Output = Result<T, Failure>>,
@@ -25,11 +25,11 @@ pub(crate) fn ask<T>(
     told(output, done)
 }
 
-/// With `--json`, tells a failure in JSON too.
+/// With `--json`, also prints a failure as JSON.
 pub(crate) fn told<T>(output: OutputArgs, done: Result<T, Failure>) -> Result<T, Failure> {
     match done {
         Err(failure) if output.json && !failure.why.is_empty() => {
-            // If nobody can be told, it failed all the same, and standard error has it.
+            // If this cannot be printed, the command has failed anyway, and the message goes to standard error.
             let _ = print_json(&failure.json());
             Err(failure)
         }
@@ -37,8 +37,8 @@ pub(crate) fn told<T>(output: OutputArgs, done: Result<T, Failure>) -> Result<T,
     }
 }
 
-/// Asks the same again as long as that may help. Only for questions whose effect is the same once or twice: with a
-/// request id, or about a lease that is named by its id.
+/// Repeats a request while a retry can help. Only for requests that have the same effect when applied twice: those
+/// with a request id, or about a lease or session that is named by its id.
 pub(crate) async fn persist<T, F>(question: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -46,8 +46,8 @@ where
     persist_for(Duration::ZERO, question).await
 }
 
-/// The same for a question that waits so long in a queue: that the server cannot reach its store ends it only with its
-/// time.
+/// Like [`persist`], for a request that can wait in a queue for the time `wait`. While the server cannot reach its
+/// store, the retries continue until `wait` is over.
 pub(crate) async fn persist_for<T, F>(
     wait: Duration,
     mut question: impl FnMut() -> F,
@@ -87,7 +87,7 @@ where
 fn may_help(error: &Error) -> bool {
     match error {
         Error::NotAcquired(no) => no.reason == Reason::BusyRetry,
-        // It lasts as long as its operator wants.
+        // Maintenance lasts until the operator ends it.
         Error::Failed { failure, .. } if failure.code == Code::Maintenance => false,
         error => error.is_retryable(),
     }
@@ -97,7 +97,7 @@ fn may_help(error: &Error) -> bool {
 mod tests {
     use super::*;
 
-    /// How long a question is asked that fails so every time.
+    /// Returns how long a request that always fails with `code` is retried.
     async fn lasts(code: Code, wait: Duration) -> Duration {
         let begun_at = Instant::now();
         let failure = leasehold::api::Failure::new(code, "no");

@@ -1,4 +1,4 @@
-//! `leasehold audit`: prints the lines of the audit files, filtered, and follows them as they grow.
+//! `leasehold audit`: prints the lines of the audit files, filtered, and can follow the files as they grow.
 
 mod trail;
 
@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::output::{OutputArgs, plain, print, print_json};
 use trail::Trail;
 
-/// How often the file is looked at for more.
+/// Interval at which the files are polled for new lines.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const EXAMPLES: &str = "\
@@ -30,29 +30,30 @@ It reads the audit file, the files of operators (.admin) and refusals (.refusals
 files of each, in order of time, even while the server runs. --principal matches the principal that acted and the
 principal of the lease. Fields under `claimed` are unverified: the client sent them.";
 
-/// Show the lines of the audit files.
+/// Show the entries of the audit files.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AuditArgs {
-    /// The audit file of the server.
+    /// Audit file of the server.
     #[arg(long, env = "LEASEHOLD_AUDIT_FILE")]
     audit_file: PathBuf,
-    /// Only what this principal did, or what happened to its leases.
+    /// Show only what this principal did, or what happened to its leases.
     #[arg(long)]
     principal: Option<String>,
-    /// Only what happened to this lock.
+    /// Show only entries about this lock.
     #[arg(long)]
     lock: Option<String>,
-    /// Only what happened in this namespace.
+    /// Show only entries about this namespace.
     #[arg(long)]
     namespace: Option<String>,
-    /// Only what happened in this time until now.
+    /// Show only entries from this long ago until now, such as 2h.
     #[arg(long, value_name = "DURATION")]
     since: Option<DurationArg>,
-    /// Only with this outcome: granted, released, revoked, expired, unauthenticated, forbidden, limited, done, ...
+    /// Show only entries with this outcome: granted, released, revoked, expired, unauthenticated, forbidden, limited,
+    /// done, ...
     #[arg(long)]
     outcome: Option<String>,
-    /// Go on with what is written from now on, until it is interrupted.
+    /// Keep printing new entries until interrupted.
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -65,14 +66,14 @@ pub(crate) fn audit(args: &AuditArgs) -> Result<(), Failure> {
 
 fn tell(args: &AuditArgs) -> Result<(), Failure> {
     let since = args.since.and_then(|since| SystemTime::now().checked_sub(since.0));
-    // Both are written the same way, so the later is the larger.
+    // Both times have the same format, so string order is time order.
     let since = since.map(|at| humantime::format_rfc3339_millis(at).to_string());
     File::open(&args.audit_file).map_err(|error| wrong(&args.audit_file, &error))?;
     let mut trails = audit::files(&args.audit_file).map(Trail::new);
     let mut starts = HashSet::new();
     loop {
         while let Some(entry) = next(&mut trails)? {
-            // The start of a server is recorded in two files.
+            // The start of a server is recorded in two of the files; it is shown once.
             let is_start = entry["act"] == "start";
             if is_start && !starts.insert((entry["at"].to_string(), entry["after"].to_string())) {
                 continue;
@@ -88,7 +89,7 @@ fn tell(args: &AuditArgs) -> Result<(), Failure> {
     }
 }
 
-/// The oldest unread entry.
+/// Returns the oldest unread entry of all files.
 fn next(trails: &mut [Trail]) -> Result<Option<Value>, Failure> {
     for trail in trails.iter_mut() {
         trail.read()?;

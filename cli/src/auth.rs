@@ -1,4 +1,4 @@
-//! `leasehold auth`: the files that say who may do what.
+//! `leasehold auth`: creates the auth file and its key file.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::key;
 use crate::key_file::{self, KEYS};
 use crate::output::{OutputArgs, print, print_json};
 
-/// Make the files that say who may do what.
+/// Create the files that control access.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  leasehold auth init --auth-file auth.toml")]
 pub(crate) struct AuthArgs {
@@ -22,11 +22,11 @@ pub(crate) struct AuthArgs {
 
 #[derive(Subcommand, Debug)]
 enum AuthCommand {
-    /// Write an auth file, a key file, and show an admin's key once.
+    /// Create an auth file and a key file, and print an admin key once.
     #[command(after_help = "Example:\n  leasehold auth init --auth-file auth.toml\n  \
                             leasehold serve --listen 0.0.0.0:8080 --auth-file auth.toml")]
     Init {
-        /// Where to write it; the key file goes beside it.
+        /// Path of the auth file; the key file is created next to it.
         #[arg(long, env = "LEASEHOLD_AUTH_FILE", default_value = "auth.toml")]
         auth_file: PathBuf,
         #[command(flatten)]
@@ -61,7 +61,8 @@ fn init(auth_file: &Path, output: OutputArgs) -> Result<(), Failure> {
             key.text
         ))
     };
-    // A key that nobody has seen is of no use, and its files would be in the way of the next try.
+    // The printed key is the only copy. If it could not be printed, the files are useless, and would make the next
+    // attempt fail.
     shown.inspect_err(|_| {
         for file in [auth_file, keys.as_path()] {
             let _ = std::fs::remove_file(file);

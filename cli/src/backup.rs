@@ -15,29 +15,29 @@ use crate::exit::{FAILED, Failure, USAGE};
 use crate::output::{OutputArgs, plain, print, print_json};
 use crate::rights;
 
-/// The store that several servers share, if the command line says nothing of it.
+/// Environment variable for the store of a cluster, used if the command line names no data.
 const STORE: &str = "LEASEHOLD_STORE";
-/// The data folder, if neither says anything of a store.
+/// Environment variable for the data directory, used if no store is named either.
 const DATA: &str = "LEASEHOLD_DATA";
 
 #[derive(Args)]
 pub(crate) struct BackupArgs {
-    /// The folder for the copy: new or empty.
+    /// Directory for the copy; must be new or empty.
     #[arg(required_unless_present = "url")]
     target: Option<PathBuf>,
-    /// The data to copy; a server may be using it (default: LEASEHOLD_DATA, or ./leasehold-data).
+    /// Data directory to copy; its server can be running [default: LEASEHOLD_DATA, or ./leasehold-data]
     #[arg(long)]
     data: Option<PathBuf>,
-    /// The store to copy, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it (default:
-    /// LEASEHOLD_STORE, unless --data is given).
+    /// Store to copy, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX; its servers can be running [default:
+    /// LEASEHOLD_STORE, unless --data is given]
     #[arg(long, conflicts_with_all = ["url", "data"])]
     store: Option<Location>,
     #[command(flatten)]
     etcd: EtcdArgs,
-    /// Have the server at this address take the backup, into the folder named by its setting backup-dir.
+    /// URL of a server that takes the backup itself, into the directory of its setting backup-dir.
     #[arg(long, conflicts_with = "target")]
     url: Option<String>,
-    /// A file with the API key for --url (default: LEASEHOLD_API_KEY).
+    /// File with the API key for --url [default: LEASEHOLD_API_KEY]
     #[arg(long, env = "LEASEHOLD_API_KEY_FILE")]
     api_key_file: Option<PathBuf>,
     #[command(flatten)]
@@ -48,13 +48,13 @@ pub(crate) struct BackupArgs {
 
 #[derive(Args)]
 pub(crate) struct RestoreArgs {
-    /// The backup.
+    /// Backup to restore.
     backup: PathBuf,
-    /// The data folder to make: new or empty (default: LEASEHOLD_DATA, or ./leasehold-data).
+    /// Data directory to create; must be new or empty [default: LEASEHOLD_DATA, or ./leasehold-data]
     #[arg(long)]
     data: Option<PathBuf>,
-    /// The store to put in place, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Either nothing is there, or the
-    /// store that the backup is of, and no server leads it (default: LEASEHOLD_STORE, unless --data is given).
+    /// Store to restore, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX; must be empty, or be the store that
+    /// the backup was taken from and have no leader [default: LEASEHOLD_STORE, unless --data is given]
     #[arg(long, conflicts_with = "data")]
     store: Option<Location>,
     #[command(flatten)]
@@ -65,11 +65,11 @@ pub(crate) struct RestoreArgs {
 
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
-    /// The data folder, or a backup.
+    /// Data directory or backup to check.
     #[arg(conflicts_with = "store")]
     data: Option<PathBuf>,
-    /// The store to check instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it (default:
-    /// LEASEHOLD_STORE, unless a folder is given).
+    /// Store to check, instead of a data directory: etcd://HOST:PORT,HOST:PORT/PREFIX; its servers can be running
+    /// [default: LEASEHOLD_STORE, unless a directory is given]
     #[arg(long)]
     store: Option<Location>,
     #[command(flatten)]
@@ -215,15 +215,16 @@ fn show(
     }
     if report.is_rewound {
         lines.push(
-            "  rewound   etcd was put back to an earlier state: nobody leads before a restore"
+            "  rewound   etcd was rolled back to an earlier state: no server leads before a restore"
                 .into(),
         );
     }
     print(&lines.join("\n"))
 }
 
-/// Which data a command is about: what it was told, or else the store that the environment names, as `serve` and
-/// `cluster` have it. By hand, because a folder on the command line must count more than a store in the environment.
+/// Returns the data that a command works on: what the command line names, or else the store that the environment
+/// names, as for `serve` and `cluster`. clap cannot do this, because a directory on the command line must take
+/// precedence over a store in the environment.
 fn meant(data: Option<&PathBuf>, store: Option<&Location>) -> Result<Option<Address>, Failure> {
     if let Some(store) = store {
         return Ok(Some(Address::Shared(store.clone())));
@@ -237,7 +238,7 @@ fn meant(data: Option<&PathBuf>, store: Option<&Location>) -> Result<Option<Addr
     store.map(|store| Some(Address::Shared(store))).map_err(wrong)
 }
 
-/// The folder of a server that was told nothing else.
+/// Returns the data directory of a server without any such setting.
 fn usual() -> Address {
     Address::Folder(std::env::var_os(DATA).map_or_else(|| "./leasehold-data".into(), PathBuf::from))
 }

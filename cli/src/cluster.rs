@@ -1,4 +1,4 @@
-//! `leasehold cluster` and `upgrade`: what an operator asks of the servers that share a store, by keys in etcd.
+//! `leasehold cluster` and `leasehold upgrade`: an operator inspects and controls a cluster through keys in etcd.
 
 use clap::{Args, Subcommand};
 use leasehold_server::cluster::status::{Unreached, Unreadable};
@@ -14,7 +14,7 @@ use crate::output::{OutputArgs, plain, print, print_json};
 use crate::screen::Screen;
 use crate::table::Table;
 
-/// Show and control the servers that share a store in etcd.
+/// Show and control a cluster that is backed by etcd.
 #[derive(Args)]
 #[command(after_help = "Example:\n  leasehold cluster status --store etcd://etcd1:2379/leasehold")]
 pub(crate) struct ClusterArgs {
@@ -24,23 +24,23 @@ pub(crate) struct ClusterArgs {
 
 #[derive(Subcommand)]
 enum ClusterCommand {
-    /// Show who leads, who follows and how far behind, what is paused or drained, and how etcd is.
+    /// Show the leader, the followers and how far behind they are, what is paused or drained, and the health of etcd.
     Status(StoreArgs),
-    /// Have the leader hand over to another server. It does not lead again for 10 seconds.
+    /// Make the leader hand over to another server. It does not lead again for 10 seconds.
     StepDown(StoreArgs),
-    /// Have a server give up the lead and take no new connections, until it is resumed. It goes on following.
+    /// Make a server give up leadership and refuse new connections until it is resumed. It keeps following.
     Drain(NodeArgs),
-    /// Keep servers from taking the lead, for work on etcd. The one that leads goes on.
+    /// Prevent servers from becoming leader, for maintenance of etcd. The current leader continues.
     Pause(StoreArgs),
     /// Undo a pause, or the drain of a server.
     Resume(ResumeArgs),
-    /// Forget a server that will not come back.
+    /// Remove a server that will not come back.
     ForgetNode(NodeArgs),
 }
 
 #[derive(Args)]
 struct StoreArgs {
-    /// The store: etcd://HOST:PORT,HOST:PORT/PREFIX.
+    /// Store of the cluster: etcd://HOST:PORT,HOST:PORT/PREFIX.
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Location,
     #[command(flatten)]
@@ -51,7 +51,7 @@ struct StoreArgs {
 
 #[derive(Args)]
 struct NodeArgs {
-    /// The name of the server (node-name).
+    /// Name of the server (node-name).
     node: String,
     #[command(flatten)]
     store: StoreArgs,
@@ -59,7 +59,7 @@ struct NodeArgs {
 
 #[derive(Args)]
 struct ResumeArgs {
-    /// The server whose drain to undo; without it a pause of all is undone.
+    /// Server whose drain to undo [default: undo the pause of the cluster]
     node: Option<String>,
     #[command(flatten)]
     store: StoreArgs,
@@ -67,8 +67,8 @@ struct ResumeArgs {
 
 #[derive(Args)]
 pub(crate) struct UpgradeArgs {
-    /// Write the newest format from here on, once every server runs a version that reads it. Older versions neither
-    /// lead nor follow then, and there is no way back.
+    /// Write the newest format from now on. First upgrade every server to a version that reads it: older versions can
+    /// then neither lead nor follow, and this cannot be undone.
     #[arg(long, required = true)]
     finish: bool,
     #[command(flatten)]
@@ -80,16 +80,16 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
         ClusterCommand::Status(args) => told(args.output, status(args)),
         ClusterCommand::StepDown(args) => args.done(|operator| {
             if operator.clear_seat()? {
-                let words = "no server kept the key of the leader: it is deleted, and a server can lead again";
+                let words = "no server was renewing the leader key: it is deleted, and a server can lead again";
                 return Ok((json!({"stepping_down": null, "deleted": "leader"}), words.into()));
             }
             let node = operator.step_down()?;
             let mut words = format!("{node} gives up the lead within a second");
             let status = operator.look()?;
             if status.paused {
-                words.push_str("; nobody takes it, because the servers are paused (leasehold cluster resume)");
+                words.push_str("; no server takes over, because the cluster is paused (leasehold cluster resume)");
             } else if status.is_alone(&node) {
-                words.push_str(". No other server is there that could lead: nobody leads for 10 seconds");
+                words.push_str(". No other server could lead: there is no leader for 10 seconds");
             }
             Ok((json!({"stepping_down": node}), words))
         }),
@@ -107,9 +107,9 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
             operator.pause()?;
             let now = match operator.look()?.leader {
                 Some(leader) => format!("{}, which leads, goes on", leader.node),
-                None => "nobody leads at present, and that stays so".into(),
+                None => "there is no leader at present, and that stays so".into(),
             };
-            let words = format!("nobody takes the lead; {now}. leasehold cluster resume undoes it");
+            let words = format!("no server takes the lead; {now}. leasehold cluster resume undoes it");
             Ok((json!({"paused": true}), words))
         }),
         ClusterCommand::Resume(ResumeArgs { node, store }) => store.done(|operator| {
@@ -150,7 +150,7 @@ impl StoreArgs {
         reach().map_err(|error| Failure::from(error.to_string()))
     }
 
-    /// Does something and tells of it.
+    /// Runs an operation and prints its result.
     fn done(
         &self,
         work: impl FnOnce(&Operator) -> Result<(Value, String), Error>,
@@ -181,14 +181,14 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         Some(leader) => {
             format!("leader    {} at {}, version {}", leader.node, leader.address, leader.version)
         }
-        None => "leader    nobody".into(),
+        None => "leader    none".into(),
     });
     if status.paused {
-        lines.push("paused    nobody takes the lead (leasehold cluster resume)".into());
+        lines.push("paused    no server takes the lead (leasehold cluster resume)".into());
     }
     if status.rewound {
         lines.push(
-            "rewound   etcd was put back to an earlier state: leasehold restore --store".into(),
+            "rewound   etcd was rolled back to an earlier state: leasehold restore --store".into(),
         );
     }
     if let Some(moved_to) = &status.moved_to {

@@ -1,4 +1,4 @@
-//! `leasehold completions`: what a shell should know to complete our command line.
+//! `leasehold completions`: scripts that complete our command line in a shell.
 
 use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
@@ -12,11 +12,11 @@ Examples:
   leasehold completions zsh > ~/.zfunc/_leasehold
   leasehold completions fish > ~/.config/fish/completions/leasehold.fish";
 
-/// Print a script that completes `leasehold` in a shell.
+/// Print a completion script for a shell.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// Shell to print the script for.
     shell: Shell,
 }
 
@@ -26,11 +26,11 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     print(&with_locks(args.shell, String::from_utf8_lossy(&script).trim_end()))
 }
 
-/// Commands whose first word is a lock's name.
+/// Commands whose first argument is the name of a lock.
 const WITH_LOCK: [&str; 8] =
     ["run", "acquire", "renew", "release", "status", "watch", "history", "revoke"];
 
-/// What the generated script does not know: names of locks, asked of the server.
+/// Adds to the generated script the completion of lock names, which it reads from the server.
 fn with_locks(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => {
@@ -43,14 +43,14 @@ fn with_locks(shell: Shell, script: &str) -> String {
             let more = LOCKS_FISH.replace("COMMANDS", &WITH_LOCK.join(" "));
             format!("{script}\n{}", more.replace("VALUE_FLAGS", &values))
         }
-        // The generator offers files for every word it knows nothing about.
+        // The generator offers file names for every argument that it knows nothing about.
         Shell::Zsh => {
             let (head, body) = script.split_once('\n').unwrap_or((script, ""));
             let begins = ["':lock --", "'::lock --", "'*-l+[", "'*--lock=["];
             let is_lock = |line: &str| begins.iter().any(|begin| line.starts_with(begin));
             let lines = body.lines().map(|line| match is_lock(line) {
                 true => line.replace(":_default'", ":_leasehold_locks'"),
-                // What follows the lock is a command line of its own.
+                // What follows the lock is a separate command line.
                 false if line.starts_with("'*::words -- ") => line
                     .replace("'*::words -- ", "'*:::words -- ")
                     .replace(":_default'", ":_normal'"),
@@ -62,7 +62,7 @@ fn with_locks(shell: Shell, script: &str) -> String {
     }
 }
 
-/// The flags of those commands that take a value: the word after one is no lock's name.
+/// Returns the flags of those commands that take a value: the word after such a flag is not the name of a lock.
 fn value_flags() -> Vec<String> {
     let whole = shown();
     let commands = whole.get_subcommands().filter(|it| WITH_LOCK.contains(&it.get_name()));
@@ -81,7 +81,7 @@ fn value_flags() -> Vec<String> {
     flags
 }
 
-/// Whether the word after the flag is its value.
+/// Returns whether the word after the flag is its value.
 pub(crate) fn takes_next(arg: &Arg) -> bool {
     arg.get_action().takes_values() && !arg.is_require_equals_set()
 }
@@ -165,7 +165,7 @@ _leasehold_locks() {
 }
 "#;
 
-/// Everything but what is hidden: commands and flags that are not for people, and that a shell would offer.
+/// Returns the command line without hidden commands and flags: they are internal, and a shell would offer them.
 fn shown() -> Command {
     visible(&crate::Cli::command()).version(env!("CARGO_PKG_VERSION"))
 }

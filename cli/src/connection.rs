@@ -1,4 +1,4 @@
-//! Which server, which namespace, and who we are: the same for every command that asks one.
+//! The flags of every command that sends requests to a server: URL, namespace, credentials and owner.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,25 +9,24 @@ use leasehold::{Client, ClientBuilder, Error};
 use crate::duration::DurationArg;
 use crate::exit::{Failure, USAGE};
 
-/// Where the server is unless something else is said.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
-/// How long to try to reach the server unless something else is said.
 const CONNECT_TIMEOUT: DurationArg = DurationArg(Duration::from_secs(3));
-/// The pause after the first greeting that failed.
+/// The pause after the first failed connection attempt; it doubles each time.
 const GREET_PAUSE: Duration = Duration::from_millis(50);
 
-/// Flags of every command that talks to a server.
+/// Flags of every command that sends requests to a server.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// Where the server is: http://HOST:PORT, https://HOST:PORT or unix:PATH; several with commas in between.
+    /// URL of the server: http://HOST:PORT, https://HOST:PORT or unix:PATH; for a cluster, several separated by
+    /// commas.
     #[arg(long, env = "LEASEHOLD_URL", default_value = URL_DEFAULT)]
     pub(crate) url: String,
-    /// The namespace of the lock; the server's default if left out.
+    /// Namespace of the lock [default: that of the server]
     #[arg(long, env = "LEASEHOLD_NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// A file with the API key; takes precedence over LEASEHOLD_API_KEY.
+    /// File with the API key; takes precedence over LEASEHOLD_API_KEY.
     #[arg(long, alias = "token-file", env = "LEASEHOLD_API_KEY_FILE")]
     api_key_file: Option<PathBuf>,
     /// Send the API key over plain HTTP to another machine, where others can read it.
@@ -36,13 +35,13 @@ pub(crate) struct ServerArgs {
     insecure: bool,
     #[command(flatten)]
     trust: TrustArgs,
-    /// How long to try to reach the server before the first answer.
+    /// How long to try to reach the server before the first response.
     #[arg(long, env = "LEASEHOLD_CONNECT_TIMEOUT", value_name = "TIME", default_value_t = CONNECT_TIMEOUT)]
     pub(crate) connect_timeout: DurationArg,
 }
 
 impl ServerArgs {
-    /// For a command with flags of its own for this.
+    /// Returns the arguments for a command that has its own flags for the URL and the key.
     pub(crate) fn at(url: &str, api_key_file: Option<PathBuf>, trust: TrustArgs) -> Self {
         Self {
             url: url.into(),
@@ -54,12 +53,12 @@ impl ServerArgs {
         }
     }
 
-    /// A client of that server. Nothing is sent yet.
+    /// Returns a client for that server. Nothing is sent yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Ok(self.builder()?.build()?)
     }
 
-    /// A client of that server, which is there: it has answered.
+    /// Returns a client for that server, after the server has answered a first request.
     pub(crate) async fn reach(&self) -> Result<Client, Failure> {
         let client = self.client()?;
         self.greet(&client).await?;
@@ -78,14 +77,13 @@ impl ServerArgs {
         Ok(builder)
     }
 
-    /// How long one of several servers may take, so that each of them gets its turn.
+    /// The time limit for each of several URLs, so that every one is tried.
     fn time_each(&self) -> Duration {
         let n_urls = u32::try_from(self.url.split(',').count()).unwrap_or(u32::MAX);
         self.connect_timeout.0 / n_urls
     }
 
-    /// Makes sure that there is a server before something that may take long is asked of it. What it says does not
-    /// matter, as long as it is an answer.
+    /// Waits until the server answers, before a request that can take long. Any response counts, whatever it says.
     pub(crate) async fn greet(&self, client: &Client) -> Result<(), Failure> {
         let within = self.connect_timeout.0;
         let asked_at = Instant::now();
@@ -116,8 +114,8 @@ impl ServerArgs {
         }
     }
 
-    /// The variables by which the next command of a script finds the same server and namespace, as far as they are
-    /// not set already.
+    /// Returns the variables that make the next command of a script use the same server and namespace, except those
+    /// that are already set.
     pub(crate) fn exports(&self) -> Vec<(&'static str, &str)> {
         let is_known = |name, value: &str, default| {
             std::env::var(name).map_or(default == Some(value), |known| known == value)
@@ -133,7 +131,7 @@ impl ServerArgs {
             .collect()
     }
 
-    /// Lets a command find the same server and namespace. A key is handed on only if that was asked for.
+    /// Makes a command use the same server and namespace. A key is passed on only if `passes_api_key` is set.
     #[cfg(target_os = "linux")]
     pub(crate) fn hand_on(&self, command: &mut std::process::Command, passes_api_key: bool) {
         command.env("LEASEHOLD_URL", &self.url);
@@ -149,12 +147,13 @@ impl ServerArgs {
         }
     }
 
-    /// Whether the server is shown who asks.
+    /// Returns whether requests carry a credential.
     pub(crate) fn has_credential(&self) -> Result<bool, Failure> {
         Ok(self.api_key()?.is_some() || self.trust.client_cert_file.is_some())
     }
 
-    /// A key has no flag: whoever lists processes could read it.
+    /// Returns the API key, if there is one. There is no flag for the key itself: other users could read it in the
+    /// list of processes.
     pub(crate) fn api_key(&self) -> Result<Option<String>, Failure> {
         let Some(file) = &self.api_key_file else {
             return Ok(std::env::var("LEASEHOLD_API_KEY").ok().filter(|key| !key.is_empty()));
@@ -170,16 +169,16 @@ impl ServerArgs {
     }
 }
 
-/// Whom to believe over TLS, and what to show.
+/// Flags for TLS: the trusted CAs, and the client certificate.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TrustArgs {
-    /// The CAs, in PEM, that may sign the server's certificate (default: those the system trusts).
+    /// PEM file with the CAs that can sign the server's certificate [default: the CAs that the system trusts]
     #[arg(long, env = "LEASEHOLD_CA_FILE")]
     ca_file: Option<PathBuf>,
-    /// The certificate, in PEM, to show to the server.
+    /// PEM file with the client certificate.
     #[arg(long, env = "LEASEHOLD_CLIENT_CERT_FILE", requires = "client_key_file")]
     client_cert_file: Option<PathBuf>,
-    /// The private key of that certificate, in PEM.
+    /// PEM file with the private key of the client certificate.
     #[arg(long, env = "LEASEHOLD_CLIENT_KEY_FILE", requires = "client_cert_file")]
     client_key_file: Option<PathBuf>,
 }
@@ -195,7 +194,7 @@ impl TrustArgs {
         builder
     }
 
-    /// A client certificate is a credential like a key.
+    /// Passes the files on to a command. A client certificate is a credential, like a key.
     #[cfg(target_os = "linux")]
     fn hand_on(&self, command: &mut std::process::Command, passes_credentials: bool) {
         if let Some(file) = &self.ca_file {
@@ -214,24 +213,24 @@ impl TrustArgs {
     }
 }
 
-/// The same file, whatever folder the command changes to.
+/// Returns a path that stays valid when the command changes its directory.
 #[cfg(target_os = "linux")]
 fn absolute(file: &std::path::Path) -> PathBuf {
     std::path::absolute(file).unwrap_or(file.into())
 }
 
-/// The same for a command that holds locks itself, as an owner that nobody else is.
+/// Flags of a command that holds locks itself. Its owner id is unique unless it is given.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConnectionArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Owner id (default: HOST-PID-RANDOM).
+    /// Owner id [default: HOST-PID-RANDOM]
     #[arg(long, env = "LEASEHOLD_OWNER")]
     owner: Option<String>,
 }
 
 impl ConnectionArgs {
-    /// A client of that server. Nothing is sent yet.
+    /// Returns a client for that server. Nothing is sent yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         let mut builder = self.server.builder()?;
         if let Some(owner) = &self.owner {

@@ -1,4 +1,5 @@
-//! Durations as people write them, `5s`, `1h 30m`, `250ms` or just `10` for seconds, and as they read them, `4m12s`.
+//! Durations as users write them, such as `5s`, `1h 30m`, `250ms` or `10` for seconds, and as output shows them, such
+//! as `4m12s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +7,18 @@ use std::time::Duration;
 
 use leasehold_core::Span;
 
-/// A duration that can be a setting.
+/// A duration on the command line or in a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DurationArg(pub(crate) Duration);
 
 impl DurationArg {
-    /// As the core counts.
+    /// Returns the duration as the core counts it, in nanoseconds.
     pub(crate) fn span(self) -> Span {
         Span::from_nanos(u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// As the wire counts: whole milliseconds, rounded up so that what is more than nothing stays so.
+    /// Returns the duration as the API counts it: whole milliseconds, rounded up so that a nonzero duration never
+    /// becomes 0.
     pub(crate) fn millis(self) -> u64 {
         u64::try_from(self.0.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
@@ -25,7 +27,7 @@ impl DurationArg {
 impl FromStr for DurationArg {
     type Err = String;
 
-    /// A number without a unit is seconds, as `flock -w` takes them.
+    /// A number without a unit is seconds, as in `flock -w`.
     fn from_str(text: &str) -> Result<Self, String> {
         let duration = match text.parse::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
@@ -37,11 +39,11 @@ impl FromStr for DurationArg {
     }
 }
 
-/// The shortest interval at which anything is done again and again, and the shortest lease that anything renews: what
-/// comes sooner would leave time for nothing else.
+/// The shortest interval between repeated actions, and the shortest TTL of a lease that is renewed. Anything shorter
+/// would leave no time for other work.
 pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// The time between two turns of something that goes on, or how long something lasts that is renewed.
+/// Parses the interval of a repeated action, or the TTL of something that is renewed.
 pub(crate) fn interval(text: &str) -> Result<DurationArg, String> {
     let DurationArg(duration) = text.parse()?;
     if duration < INTERVAL_MIN {
@@ -50,7 +52,7 @@ pub(crate) fn interval(text: &str) -> Result<DurationArg, String> {
     Ok(DurationArg(duration))
 }
 
-/// A duration of something that has to last.
+/// Parses a duration that must not be 0.
 pub(crate) fn lasting(text: &str) -> Result<DurationArg, String> {
     let DurationArg(duration) = text.parse()?;
     if duration.is_zero() { Err("must be more than 0".into()) } else { Ok(DurationArg(duration)) }
@@ -62,7 +64,7 @@ impl fmt::Display for DurationArg {
     }
 }
 
-/// At a glance: two units at most.
+/// Returns a short text for people, with two units at most.
 pub(crate) fn glance(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

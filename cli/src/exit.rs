@@ -1,4 +1,4 @@
-//! How commands end: every exit status that is ours, in one place. `docs/cli.md` lists them for users.
+//! Every exit status of `leasehold`, in one place, and errors as exit statuses. `docs/cli.md` lists them for users.
 
 use std::process::ExitCode;
 
@@ -8,47 +8,47 @@ use serde_json::{Value, json};
 
 use crate::output::{plain, say};
 
-/// Anything that has no status of its own.
+/// Any error without its own status.
 pub(crate) const FAILED: u8 = 1;
-/// The lock is somebody else's; `-E` sets another for `run`.
+/// Another owner holds the lock. `-E` sets another status for `run`.
 pub(crate) const CONFLICT: u8 = 1;
-/// The command line makes no sense: `EX_USAGE`.
+/// Invalid usage: `EX_USAGE`.
 pub(crate) const USAGE: u8 = 64;
 /// The server cannot be reached, or cannot answer now: `EX_NOHOST`.
 pub(crate) const UNREACHABLE: u8 = 68;
-/// The command cannot be started, as `flock` ends then: `EX_UNAVAILABLE`.
+/// The command cannot be started: `EX_UNAVAILABLE`, as in `flock`.
 pub(crate) const NOT_STARTED: u8 = 69;
-/// `load` saw what must never be: `EX_SOFTWARE`.
+/// `load` found a broken guarantee: `EX_SOFTWARE`.
 pub(crate) const BROKEN: u8 = 70;
-/// The system refused something that should work: `EX_OSERR`.
+/// The operating system refused something that should work: `EX_OSERR`.
 pub(crate) const SYSTEM: u8 = 71;
-/// The lease or session is over, or was lost while the command ran: `EX_TEMPFAIL`.
+/// The lease or session has ended, or was lost while the command ran: `EX_TEMPFAIL`.
 pub(crate) const LOST: u8 = 75;
-/// The server refused the request, or is no Leasehold server: `EX_PROTOCOL`.
+/// The server rejected the request, or is not a Leasehold server: `EX_PROTOCOL`.
 pub(crate) const REFUSED: u8 = 76;
-/// The server does not know us, or does not let us: `EX_NOPERM`.
+/// Unauthenticated or forbidden: `EX_NOPERM`.
 pub(crate) const FORBIDDEN: u8 = 77;
-/// The command ran longer than `--at-most`, as `timeout` ends then.
+/// The command ran longer than `--at-most`: 124, as in `timeout`.
 pub(crate) const TOO_LONG: u8 = 124;
-/// Ended by a signal: this and its number.
+/// Ended by a signal: the status is this plus the number of the signal.
 pub(crate) const SIGNAL: u8 = 128;
 
-/// A status and what it means, for the manual.
+/// An exit status and its meaning, for the manual.
 pub(crate) struct Status {
     pub(crate) status: &'static str,
     pub(crate) meaning: &'static str,
     whose: Whose,
 }
 
-/// The commands that can end so.
+/// The commands that can exit with a status.
 enum Whose {
     All,
-    /// Those that ask a server.
+    /// Commands that send requests to a server.
     Asking,
     Of(&'static [&'static str]),
 }
 
-/// Commands that ask a server, under their whole names.
+/// Commands that send requests to a server, by their full names.
 const ASKING: [&str; 14] = [
     "run",
     "acquire",
@@ -66,25 +66,29 @@ const ASKING: [&str; 14] = [
     "key revoke",
 ];
 
-/// Every status, in order.
+/// Every status except the last, in ascending order.
 const STATUSES: [Status; 19] = [
     all("0", "It worked."),
     of(
         &["run"],
         "1",
-        "The lock is held by another (-E sets another status), or an error without a status of its own.",
+        "The lock is held by another owner (-E sets another status), or an error without its own status.",
     ),
-    of(&["acquire"], "1", "The lock is held by another, or an error without a status of its own."),
+    of(&["acquire"], "1", "The lock is held by another owner, or an error without its own status."),
     of(
         &["status"],
         "1",
-        "With --exit-code: the lock is held, reserved or waited for. Or an error without a status of its own.",
+        "With --exit-code: the lock is held, reserved or waited for. Or an error without its own status.",
     ),
-    of(&["state"], "1", "The state is locked, or an error without a status of its own."),
-    of(&["load"], "1", "No lock was ever acquired, or an error without a status of its own."),
-    of(&["doctor"], "1", "Something has to be changed; with --strict also: something should be."),
-    all("1", "An error without a status of its own."),
-    all("64", "A mistake on the command line, also one that only the server can see."),
+    of(&["state"], "1", "The state is locked, or an error without its own status."),
+    of(&["load"], "1", "No lock was ever acquired, or an error without its own status."),
+    of(
+        &["doctor"],
+        "1",
+        "Something has to be changed; with --strict, also if there are only warnings.",
+    ),
+    all("1", "An error without its own status."),
+    all("64", "Invalid usage, including values that the server rejects."),
     asking("68", "The server cannot be reached, or cannot answer now."),
     of(&["run"], "69", "The command cannot be started."),
     of(&["load"], "70", "A promise was broken."),
@@ -94,15 +98,15 @@ const STATUSES: [Status; 19] = [
         "75",
         "The lock was lost: the lease or the session is over.",
     ),
-    asking("76", "The server refused the request, or is no Leasehold server."),
+    asking("76", "The server rejected the request, or is not a Leasehold server."),
     asking("77", "Unauthenticated or forbidden."),
-    of(&["check-config"], "77", "With --as: that principal may not."),
+    of(&["check-config"], "77", "With --as: the principal lacks that right."),
     of(&["run"], "124", "The command took longer than --at-most."),
     of(&["run"], "128+N", "The command was ended by signal N."),
 ];
 
-/// The last of them: whoever prints can end so.
-const UNREAD: Status = all("141", "Nobody reads what is printed any more.");
+/// The last status: every command that prints can exit with it.
+const UNREAD: Status = all("141", "The reader of the output has closed it.");
 
 const fn all(status: &'static str, meaning: &'static str) -> Status {
     Status { status, meaning, whose: Whose::All }
@@ -120,10 +124,10 @@ const fn of(
     Status { status, meaning, whose: Whose::Of(commands) }
 }
 
-/// The statuses a command can end with, each once; that of a group of commands has those of all in it. Of the whole,
-/// which is no command, every one there is.
+/// Returns the statuses that a command can exit with, each once. A group of commands has those of all its
+/// subcommands. An empty name stands for `leasehold` as a whole and has all statuses.
 pub(crate) fn statuses(command: &str) -> Vec<&'static Status> {
-    // `session` is in `session open`, and the other way round.
+    // A group matches its subcommands, and a subcommand matches its group.
     let within = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
@@ -144,12 +148,12 @@ pub(crate) fn statuses(command: &str) -> Vec<&'static Status> {
     found
 }
 
-/// A command that failed.
+/// A failed command: its exit status and message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: u8,
     pub(crate) why: String,
-    /// What the server said, for `--json`.
+    /// The response of the server, for `--json`.
     pub(crate) answer: Option<Value>,
 }
 
@@ -158,22 +162,22 @@ impl Failure {
         Self { status, why: why.to_string(), answer: None }
     }
 
-    /// One that there is nothing to say about.
+    /// Returns a failure without a message.
     pub(crate) fn silent(status: u8) -> Self {
         Self::new(status, "")
     }
 
-    /// The same, with more to say.
+    /// Returns the same failure with `more` appended to the message.
     pub(crate) fn and(self, more: &str) -> Self {
         Self::new(self.status, self.why + more)
     }
 
-    /// What went wrong, as JSON.
+    /// Returns the failure as JSON.
     pub(crate) fn json(&self) -> Value {
         self.answer.clone().unwrap_or_else(|| json!({"error": self.why}))
     }
 
-    /// Says why, and gives the status.
+    /// Prints the message and returns the exit status.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.why.is_empty() {
             let lines: Vec<_> = self.why.lines().map(plain).collect();
@@ -192,12 +196,12 @@ impl From<String> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
-            // Nobody knows whether anybody holds it.
+            // The server could not tell whether the lock is held.
             Error::NotAcquired(no) if no.reason == Reason::BusyRetry => UNREACHABLE,
             Error::NotAcquired(_) => CONFLICT,
             Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::NotReleased(_) => LOST,
             Error::Invalid(_) => USAGE,
-            // Asking again does not help, but it is a server that cannot be reached.
+            // A retry does not help, but the server counts as unreachable.
             Error::Untrusted(_) => UNREACHABLE,
             Error::Failed { status: 401 | 403, .. } => FORBIDDEN,
             Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => LOST,
@@ -217,7 +221,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What a field of a request is called on the command line.
+/// The flag for each field of a request.
 const FLAGS: [(&str, &str); 8] = [
     ("ttl_ms", "--ttl"),
     ("extend_by_ms", "--ttl"),
@@ -229,7 +233,7 @@ const FLAGS: [(&str, &str); 8] = [
     ("limit", "--limit"),
 ];
 
-/// An error that begins with the name of a field, told of what the user typed instead.
+/// Replaces the field name at the start of an error by the flag that the user typed.
 fn as_typed(why: String) -> String {
     FLAGS
         .iter()
@@ -240,7 +244,7 @@ fn as_typed(why: String) -> String {
         .unwrap_or(why)
 }
 
-/// The server's own words if there are any.
+/// Returns the response of the server if there is one, or else the error as JSON.
 fn answer(error: &Error) -> Value {
     let said = match error {
         Error::NotAcquired(no) => serde_json::to_value(no).ok(),

@@ -1,4 +1,4 @@
-//! `leasehold history`: what happened to a lock, or to the leases of an owner.
+//! `leasehold history`: past events of a lock, or of the leases of an owner.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::output::{OutputArgs, print_json};
 use crate::watch::show;
 
-/// How many a page of the server has at most.
+/// Maximum events in one page of the server's response.
 const PAGE_MAX: usize = 1000;
 
 const EXAMPLES: &str = "\
@@ -27,19 +27,19 @@ The newest event comes first. The server keeps history for --history-age-max and
 
 Exit status: 0; 68 the server could not be reached.";
 
-/// Show what happened to locks, newest first.
+/// Show the history of locks, newest event first.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HistoryArgs {
-    /// The lock; all locks of the namespace if left out.
+    /// Name of the lock [default: all locks of the namespace]
     lock: Option<String>,
-    /// Only what happened to leases of this owner.
+    /// Show only events of leases of this owner.
     #[arg(long)]
     owner: Option<String>,
-    /// Only what happened in this time until now.
+    /// Show only events from this long ago until now, such as 2h.
     #[arg(long, value_name = "DURATION")]
     since: Option<DurationArg>,
-    /// At most this many events.
+    /// Maximum number of events.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     limit: usize,
     #[command(flatten)]

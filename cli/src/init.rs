@@ -1,4 +1,4 @@
-//! `leasehold init`: a store for several servers.
+//! `leasehold init`: creates the store of a cluster.
 
 use clap::Args;
 use leasehold_server::cluster::{self, Location};
@@ -10,7 +10,7 @@ use crate::output::{OutputArgs, print, print_json};
 
 #[derive(Args)]
 pub(crate) struct InitArgs {
-    /// Where to make the store: etcd://HOST:PORT,HOST:PORT/PREFIX. Nothing may be there yet.
+    /// Store to create: etcd://HOST:PORT,HOST:PORT/PREFIX; nothing must exist under the prefix yet.
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Location,
     #[command(flatten)]

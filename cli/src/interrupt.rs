@@ -1,4 +1,5 @@
-//! A signal while a command waits: there is still something to tell the server, and then to end as a shell expects.
+//! Signals that interrupt a command while it waits. The command still has to send a request to the server, and then
+//! to end the way a shell expects.
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use elsewhere::{Ending, interruption};
@@ -6,7 +7,7 @@ pub(crate) use elsewhere::{Ending, interruption};
 #[cfg(target_os = "linux")]
 pub(crate) use crate::run::{Ending, interruption};
 
-/// Nothing is taken there: a signal ends the process as it always does.
+/// Outside Linux no signal is caught: a signal ends the process as usual.
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use std::process::ExitCode;

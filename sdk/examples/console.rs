@@ -1,4 +1,4 @@
-//! What the console shows of a lock: `/console/take`.
+//! The Rust snippet that the web console shows for a lock, from `/console/take`.
 //!
 //! `cargo run -p leasehold --example console -- http://127.0.0.1:8080`
 

@@ -1,4 +1,4 @@
-//! A fencing gate that outlives its process: the token is kept beside the data, in the same transaction.
+//! A fencing gate that survives restarts: it stores the token next to the data, in the same transaction.
 //!
 //! `cargo run -p leasehold --example fenced_sqlite -- http://127.0.0.1:8080 report.db`
 
@@ -9,13 +9,13 @@ use std::time::Duration;
 use leasehold::{Client, Stale};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-/// Reports in a database, each protected by the lock of its name.
+/// Reports in a database. Each report is protected by the lock with the same name.
 pub(crate) struct Reports {
     database: Connection,
 }
 
 impl Reports {
-    /// Opens or makes the database.
+    /// Opens the database, or creates it.
     pub(crate) fn open(path: &Path) -> rusqlite::Result<Self> {
         let database = Connection::open(path)?;
         database.busy_timeout(Duration::from_secs(5))?;
@@ -26,8 +26,9 @@ impl Reports {
         Ok(Self { database })
     }
 
-    /// Writes a report, unless a newer token has been here. Both or neither: the transaction holds the write lock
-    /// from its beginning, so nobody comes between the comparison and the write.
+    /// Writes a report, unless a newer token was already used for it. The token and the report are written together
+    /// or not at all: the transaction takes the write lock at its start, so no other write can come between the
+    /// comparison and the write.
     pub(crate) fn write(
         &mut self,
         name: &str,
@@ -57,14 +58,14 @@ impl Reports {
         Ok(transaction.commit()?)
     }
 
-    /// What was written last.
+    /// Returns the last text written.
     pub(crate) fn read(&self, name: &str) -> rusqlite::Result<Option<String>> {
         let body = "SELECT body FROM report WHERE name = ?1";
         self.database.query_row(body, [name], |row| row.get(0)).optional()
     }
 }
 
-/// Two writers, of which the first one comes back too late. Tells how it was refused.
+/// Runs two writers, the first of which returns too late. Returns the error with which the gate rejects its write.
 pub(crate) async fn demo(url: &str, path: &Path) -> Result<String, Box<dyn Error>> {
     let mut reports = Reports::open(path)?;
     let client = Client::new(url)?;

@@ -1,4 +1,4 @@
-//! One lock: take it, work while it is ours, give it back.
+//! One lock: acquire it, work while holding it, release it.
 //!
 //! `cargo run -p leasehold --example lock -- http://127.0.0.1:8080`
 
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use leasehold::{Client, LockGuard};
 
-/// Does something that only one may do at a time, and tells with which token.
+/// Does work that only one process can do at a time, and returns the fencing token it used.
 pub(crate) async fn demo(url: &str) -> Result<u64, Box<dyn Error>> {
     let client = Client::new(url)?;
     let request = client.lock("orders").ttl(Duration::from_secs(30)).wait(Duration::from_secs(60));
     let guard = request.acquire().await?;
     tokio::select! {
-        // First, so that after a pause nothing else is done before.
+        // Polled first, so that after a pause the loss is noticed before any more work is done.
         biased;
         lost = guard.lost() => return Err(lost.into()),
         done = work(&guard) => done?,
@@ -23,7 +23,7 @@ pub(crate) async fn demo(url: &str) -> Result<u64, Box<dyn Error>> {
     Ok(token)
 }
 
-/// Looks before every step, and sends the token along with whatever it writes.
+/// Checks the lock before every step, and sends the token with every write.
 async fn work(guard: &LockGuard) -> Result<(), Box<dyn Error>> {
     for _ in 0..3 {
         guard.check()?;

@@ -1,4 +1,4 @@
-//! Many locks with one keep-alive: a worker that takes as many shards as are free.
+//! Many locks with one keep-alive: a worker that acquires as many shards as are free.
 //!
 //! `cargo run -p leasehold --example session -- http://127.0.0.1:8080`
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Client, LockGuard};
 
-/// Takes every shard nobody else has, works on them, and tells how many they were.
+/// Acquires every free shard, works on them, and returns how many it acquired.
 pub(crate) async fn demo(url: &str) -> Result<usize, Box<dyn Error>> {
     let client = Client::new(url)?;
     let session = client.session().ttl(Duration::from_secs(30)).open().await?;
@@ -21,7 +21,7 @@ pub(crate) async fn demo(url: &str) -> Result<usize, Box<dyn Error>> {
     }
     session.check()?;
     let n_shards = shards.len();
-    // Gives them all back, in one request.
+    // Releases all of them in one request.
     session.close().await?;
     Ok(n_shards)
 }

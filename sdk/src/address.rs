@@ -1,4 +1,5 @@
-//! Where the servers are: one URL or several, of which one is asked until it does not answer or another one leads.
+//! Server addresses: one URL or several. The client uses one until it stops responding or another server is the
+//! leader.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,49 +10,50 @@ use hyper::Uri;
 use crate::Error;
 use crate::socket::url_of_socket;
 
-/// Where the leader cannot be reached by us, those that follow it pass requests on. For so long they are asked to do so
-/// at once, instead of saying first that they do not lead.
+/// How long to let followers forward requests immediately, after the client could not reach the leader itself. In
+/// this time, it does not ask followers to reject requests and name the leader.
 const PASSED_ON_FOR: Duration = Duration::from_secs(30);
 
-/// The URLs of one server, or of several that are one to their clients.
+/// The URLs of one server or of one cluster.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// At least one.
+    /// Has at least one element.
     given: Vec<Arc<Base>>,
-    /// Those of them that are Unix sockets.
+    /// The Unix socket paths among the URLs.
     unix_paths: Arc<[PathBuf]>,
     ways: Ways,
     state: Mutex<State>,
 }
 
-/// How to go to who leads.
+/// How to reach the leader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ways {
-    /// Ask those that do not lead to say who does; left out, if there is a choice.
+    /// Whether followers reject requests and name the leader, instead of forwarding them. `None`: only if there are
+    /// several URLs to choose from.
     pub(crate) direct: Option<bool>,
-    /// Also to a leader whose URL was not given.
+    /// Whether to follow a redirect to a leader whose URL was not configured.
     pub(crate) follows_any: bool,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Who is asked first.
+    /// The address that the next request tries first.
     chosen: Arc<Base>,
-    /// Until then nobody is asked who leads.
+    /// Until this time, followers forward requests instead of naming the leader.
     passed_on_until: Option<Instant>,
 }
 
-/// One of them.
+/// One address.
 #[derive(Debug)]
 struct Base {
-    /// As it was given, without a slash at its end.
+    /// The URL as configured, without a trailing slash.
     given: String,
-    /// What paths are put behind.
+    /// The prefix of every request path.
     url: String,
 }
 
 impl Addresses {
-    /// Each text may have several, with commas in between.
+    /// Each text can contain several URLs, separated by commas.
     pub(crate) fn new(texts: &[String], ways: Ways) -> Result<Self, Error> {
         let mut unix_paths = Vec::new();
         let mut given: Vec<Arc<Base>> = Vec::new();
@@ -69,12 +71,12 @@ impl Addresses {
         Ok(Self { given, unix_paths: unix_paths.into(), ways, state })
     }
 
-    /// Is any of them encrypted?
+    /// Returns whether any of the URLs uses TLS.
     pub(crate) fn has_tls(&self) -> bool {
         self.given.iter().any(|base| base.is_encrypted())
     }
 
-    /// The URLs, each as it was given.
+    /// Returns the URLs as configured.
     pub(crate) fn given(&self) -> impl Iterator<Item = &str> {
         self.given.iter().map(|base| base.given.as_str())
     }
@@ -83,7 +85,7 @@ impl Addresses {
         &self.unix_paths
     }
 
-    /// A request's way, which begins at the address that answered last.
+    /// Starts the route of a request, at the address that last responded.
     pub(crate) fn trip(&self) -> Trip<'_> {
         let State { chosen, passed_on_until } = &*self.state();
         let is_passed_on = passed_on_until.is_some_and(|until| Instant::now() < until);
@@ -103,7 +105,8 @@ impl Addresses {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever begins from now on begins at the next one. Only the first of those that failed together moves on.
+    /// Makes later requests start at the next address. If several requests to one address fail together, only the
+    /// first moves on.
     fn leave(&self, base: &Base) {
         let mut state = self.state();
         if state.chosen.is_at(base) {
@@ -111,18 +114,18 @@ impl Addresses {
         }
     }
 
-    /// The one after this in the order they were given; the first after one that was not.
+    /// Returns the address after this one in the configured order, or the first one if this one was not configured.
     fn after(&self, base: &Base) -> Arc<Base> {
         let number = self.given.iter().position(|given| given.is_at(base));
         let next = number.map_or(0, |number| (number + 1) % self.given.len());
         self.given[next].clone()
     }
 
-    /// Where a server says the leader is, if we go there.
+    /// Returns the address of the leader that a server named, if the client is allowed to go there.
     fn leader(&self, url: &str) -> Option<Arc<Base>> {
         let found = base(url, &mut Vec::new()).ok().filter(|_| unix_path(url).is_none())?;
         let given = self.given.iter().find(|given| given.is_at(&found)).cloned();
-        // Whoever speaks TLS with all servers does not begin to speak without.
+        // If all configured URLs use TLS, never follow a leader to plain HTTP.
         let is_safe = found.is_encrypted() || self.given.iter().any(|given| !given.is_encrypted());
         given.or_else(|| (self.ways.follows_any && is_safe).then(|| Arc::new(found)))
     }
@@ -138,7 +141,7 @@ impl Clone for Addresses {
 }
 
 impl Base {
-    /// Are both the same place?
+    /// Returns whether both are the same address.
     fn is_at(&self, other: &Self) -> bool {
         self.url == other.url
     }
@@ -148,41 +151,41 @@ impl Base {
     }
 }
 
-/// A request's way from address to address, as long as it is certain that nothing was done: at most once to each of
-/// them, and once more to one that is to pass it on.
+/// The route of a request from address to address. It moves on only while it is certain that no server processed the
+/// request. It visits each address at most once, and a follower once more to have it forward the request.
 ///
-/// If it ends without an answer, the next request begins at the next address: also if it was dropped, because that is
-/// how a renewal ends that takes too long. Not if it was a wait that was dropped: nobody was to answer that yet.
+/// If the route ends without a response, the next request starts at the next address. This includes a dropped route,
+/// because that is how a renewal that takes too long ends. A dropped wait is the exception: no response was due yet.
 #[derive(Debug)]
 pub(crate) struct Trip<'a> {
     addresses: &'a Addresses,
     at: Arc<Base>,
     tried: Vec<Arc<Base>>,
-    /// The last that said that it does not lead.
+    /// The last server that reported that it is not the leader.
     follower: Option<Arc<Base>>,
     is_direct: bool,
     is_answered: bool,
-    /// Nobody needs to answer for a while.
+    /// The request waits in a queue, so no response is due for a while.
     pub(crate) is_wait: bool,
 }
 
 impl Trip<'_> {
-    /// What a path is put behind.
+    /// Returns the prefix of the request path.
     pub(crate) fn url(&self) -> &str {
         &self.at.url
     }
 
-    /// The URL as it was given, for people.
+    /// Returns the URL as configured, for messages.
     pub(crate) fn given(&self) -> &str {
         &self.at.given
     }
 
-    /// Is whoever does not lead to say so, instead of passing the request on?
+    /// Returns whether a follower should reject the request and name the leader, instead of forwarding it.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// The one asked has answered: it is asked first from now on.
+    /// Records that the current address responded. Later requests try it first.
     pub(crate) fn was_answered(&mut self) {
         self.is_answered = true;
         let is_passed_on = self.follower.is_some() && !self.is_direct;
@@ -193,18 +196,19 @@ impl Trip<'_> {
         }
     }
 
-    /// No answer came from the one asked, and one should have.
+    /// Records that the current address should have responded but did not.
     pub(crate) fn was_silent(&mut self) {
         self.addresses.leave(&self.at);
     }
 
-    /// No connection came about: goes on, if there is another one to ask.
+    /// Records that the connection failed. Moves to the next address, and returns whether there is one.
     pub(crate) fn was_unreachable(&mut self) -> bool {
         self.addresses.leave(&self.at);
         self.go_on(None)
     }
 
-    /// The one asked does not lead, and says who does if it knows: goes on, if there is another one to ask.
+    /// Records that the current address is not the leader and which leader it named. Moves to the next address, and
+    /// returns whether there is one.
     pub(crate) fn does_not_lead(&mut self, leader: Option<&str>) -> bool {
         self.addresses.leave(&self.at);
         self.follower = Some(self.at.clone());
@@ -226,7 +230,7 @@ impl Trip<'_> {
             self.at = next;
             return true;
         }
-        // Nobody whom we can reach leads: one of them is to pass it on.
+        // No leader is reachable from here, so let a follower forward the request.
         match self.follower.clone().filter(|_| self.is_direct) {
             Some(follower) => {
                 (self.at, self.is_direct) = (follower, false);
@@ -265,7 +269,7 @@ fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
         return Ok(Base { given: url.into(), url: url_of_socket(number) });
     }
     if url.contains('@') {
-        // A password in a URL ends up in messages; so the URL is not shown here either.
+        // A password in a URL would end up in messages, so the URL is not printed here.
         let why = "a URL must have no user and no password; give an API key";
         return Err(Error::Invalid(why.into()));
     }
@@ -278,7 +282,7 @@ fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
     if uri.query().is_some() {
         return Err(invalid("must have no query"));
     }
-    // The same text for the same place.
+    // Normalizes the URL, so that equal addresses have equal texts.
     let host = uri.host().unwrap_or_default().to_ascii_lowercase();
     if host.is_empty() || !host.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c)) {
         return Err(invalid("is not a URL; several are written with commas in between"));
@@ -292,7 +296,7 @@ fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
     Ok(Base { given: url.trim_end_matches('/').into(), url: format!("{at}{path}") })
 }
 
-/// `unix:/run/a.sock`, or as a URL would say it, `unix:///run/a.sock`.
+/// Returns the socket path in `unix:/run/a.sock` or `unix:///run/a.sock`.
 pub(crate) fn unix_path(url: &str) -> Option<&str> {
     let path = url.strip_prefix("unix:")?;
     Some(path.strip_prefix("//").unwrap_or(path))

@@ -1,7 +1,7 @@
-//! The same for programs without async: every call blocks, and renewals go on meanwhile.
+//! A client for programs without async: every call blocks, and leases are renewed in the background.
 //!
-//! A [`Client`] here has a runtime of its own with one thread, which renews. Do not use it inside of async code: there
-//! every call panics, as blocking a runtime would stop everything else in it.
+//! A [`Client`] here has its own runtime with one thread, which renews the leases. Do not use it inside async code:
+//! there every call panics, because blocking a runtime thread would stop all other tasks on it.
 //!
 //! ```no_run
 //! # fn work(_token: u64) {}
@@ -26,7 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{ClientBuilder, Error, Lost, Retry, Watched};
 
-/// A server, for programs that block.
+/// A client whose calls block.
 #[derive(Clone)]
 pub struct Client {
     client: crate::Client,
@@ -34,12 +34,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `url`, with defaults for the rest.
+    /// Creates a client for the server at `url`, with default settings.
     pub fn new(url: &str) -> Result<Self, Error> {
         Self::of(crate::Client::builder(url))
     }
 
-    /// A client with these settings.
+    /// Creates a client with the settings of `builder`.
     pub fn of(builder: ClientBuilder) -> Result<Self, Error> {
         let client = builder.build()?;
         let mut runtime = Builder::new_multi_thread();
@@ -48,27 +48,27 @@ impl Client {
         Ok(Self { client, runtime: Arc::new(runtime) })
     }
 
-    /// Asks for a lock: see [`LockRequest`].
+    /// Starts a request for a lock: see [`LockRequest`].
     pub fn lock(&self, name: impl Into<String>) -> LockRequest {
         LockRequest { client: self.clone(), request: self.client.lock(name) }
     }
 
-    /// Asks for several locks or none: see [`LocksRequest`].
+    /// Starts a request for several locks that are granted all together: see [`LocksRequest`].
     pub fn locks(&self) -> LocksRequest {
         LocksRequest { client: self.clone(), request: self.client.locks() }
     }
 
-    /// What happens to locks whose name begins with `prefix`, from now on: see [`Events`].
+    /// Watches the locks whose names begin with `prefix`, from now on: see [`Events`].
     pub fn watch(&self, prefix: impl Into<String>) -> Events {
         Events { client: self.clone(), events: self.client.watch(prefix) }
     }
 
-    /// The client for async code, for every other call: `client.wait_for(client.inner().look("orders"))`.
+    /// Returns the async client, for all other calls: `client.wait_for(client.inner().look("orders"))`.
     pub fn inner(&self) -> &crate::Client {
         &self.client
     }
 
-    /// Blocks until the future is done.
+    /// Blocks until the future completes.
     pub fn wait_for<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
@@ -80,7 +80,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Setters that are handed on.
+/// Setters that pass on to the async request.
 macro_rules! settings {
     ($request:ident: $($name:ident($($argument:ident: $kind:ty),*);)*) => {
         impl $request {
@@ -93,10 +93,10 @@ macro_rules! settings {
     };
 }
 
-/// A request and its guard, which block.
+/// A blocking request and its guard.
 macro_rules! request {
     ($request:ident, $guard:ident) => {
-        #[doc = concat!("What is asked for. Every setting is that of [`crate::", stringify!($request), "`].")]
+        #[doc = concat!("A request. It has the settings of [`crate::", stringify!($request), "`].")]
         #[derive(Clone, Debug)]
         #[must_use = "nothing is asked before `acquire`"]
         pub struct $request {
@@ -115,37 +115,37 @@ macro_rules! request {
         }
 
         impl $request {
-            /// Asks: granted if it is free or becomes free within the wait.
+            /// Acquires the lock or locks, if they are free or become free within the wait.
             pub fn acquire(self) -> Result<$guard, Error> {
                 let Self { client, request } = self;
                 let guard = client.wait_for(request.acquire())?;
                 Ok($guard { client, guard: Some(guard) })
             }
 
-            /// Does the work while it is held, and gives it back in every way out, a panic included. It can be lost
-            /// meanwhile: `check` tells, and so does the result.
+            /// Runs `work` while the lock or locks are held, and releases them however it ends, even by a panic. If
+            /// they are lost during the work, `check` reports it, and so does the result.
             pub fn run<T>(self, work: impl FnOnce(&$guard) -> T) -> Result<T, Error> {
                 let guard = self.acquire()?;
                 let done = work(&guard);
                 guard.check().map_err(|lost| crate::terms::Held::loss(&*guard, lost))?;
                 match guard.release() {
                     Err(error @ Error::NotReleased(_)) => Err(error),
-                    // The work is done, and the lease runs out by itself.
+                    // The work is complete, and the lease expires automatically.
                     _ => Ok(done),
                 }
             }
         }
 
-        #[doc = concat!("What is ours: see [`crate::", stringify!($guard), "`]. Given back when dropped.")]
-        #[must_use = "it is given back when the guard is dropped"]
+        #[doc = concat!("Holds what was acquired: see [`crate::", stringify!($guard), "`]. Releases it when dropped.")]
+        #[must_use = "the lock is released when the guard is dropped"]
         pub struct $guard {
             client: Client,
-            /// `None` only while it is being dropped or released.
+            /// `None` only while the guard is being dropped or released.
             guard: Option<crate::$guard>,
         }
 
         impl $guard {
-            /// Gives it back.
+            /// Releases what the guard holds.
             pub fn release(mut self) -> Result<(), Error> {
                 match self.guard.take() {
                     Some(guard) => self.client.wait_for(guard.release()),
@@ -153,7 +153,7 @@ macro_rules! request {
                 }
             }
 
-            /// Blocks until it is lost, or for so long. `None` if it is still ours then.
+            /// Blocks until the lease is lost, at most for `time`. Returns `None` if it is still held then.
             pub fn lost_within(&self, time: Duration) -> Option<Lost> {
                 let lost = self.lost();
                 self.client.wait_for(async { tokio::time::timeout(time, lost).await.ok() })
@@ -171,7 +171,7 @@ macro_rules! request {
         impl Drop for $guard {
             fn drop(&mut self) {
                 if let Some(guard) = self.guard.take() {
-                    // It is given back by the thread that renewed it.
+                    // The thread that renewed the lease releases it.
                     let _in_runtime = self.client.runtime.enter();
                     drop(guard);
                 }
@@ -201,7 +201,7 @@ settings! { LocksRequest:
     counted(name: impl Into<String>, limit: u32);
 }
 
-/// What happens to locks: see [`crate::Events`]. Also an iterator, which never ends by itself.
+/// A stream of lock events: see [`crate::Events`]. It is also an iterator that never ends.
 #[derive(Debug)]
 pub struct Events {
     client: Client,
@@ -209,7 +209,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Connects, so that nothing that happens from here on is missed.
+    /// Connects now, so that no event from here on is missed.
     pub fn connect(&mut self) -> Result<(), Error> {
         self.client.runtime.block_on(self.events.connect())
     }

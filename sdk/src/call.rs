@@ -1,7 +1,7 @@
-//! Every call of the native dialect, as it is on the wire: one request, one answer, nothing in the background.
+//! The calls of the native API, as they are on the wire: one request, one response, nothing in the background.
 //!
-//! Deadlines are the caller's business here: note the time *before* the call and add `expires_after_send_ms` to that.
-//! [`Client::lock`] does so.
+//! The caller keeps track of deadlines: note the time *before* the call and add `expires_after_send_ms` to it.
+//! [`Client::lock`] does this automatically.
 
 use std::time::Duration;
 
@@ -20,46 +20,46 @@ use serde::de::DeserializeOwned;
 use crate::transport::{failure, read, read_or};
 use crate::{Client, Error};
 
-/// Everything but what RFC 3986 calls unreserved.
+/// All characters except those that RFC 3986 calls unreserved.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A backup takes as long as the server's disk does.
+/// Time limit for a backup, which takes as long as the server's disk needs.
 const BACKUP_MAX: Duration = Duration::from_secs(600);
 
-/// A state may be large.
+/// Time limit for transferring a Terraform state, which can be large.
 const STATE_MAX: Duration = Duration::from_secs(120);
 
-/// Which locks to list.
+/// Filters and paging for [`Client::list`].
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
-    /// Only names that begin with this.
+    /// List only locks whose names begin with this.
     pub prefix: String,
-    /// Only those it has or waits for.
+    /// List only locks that this owner holds or waits for.
     pub owner: Option<String>,
-    /// Only those in this state.
+    /// List only locks in this state.
     pub standing: Option<Standing>,
-    /// At most this many on a page.
+    /// Maximum number of locks on a page.
     pub limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
-/// Which part of history to tell.
+/// Filters and paging for [`Client::history`].
 #[derive(Clone, Debug, Default)]
 pub struct HistoryQuery {
-    /// Only what happened to this lock.
+    /// Return only events of this lock.
     pub lock: Option<String>,
-    /// Only what happened to leases of this owner.
+    /// Return only events of this owner's leases.
     pub owner: Option<String>,
-    /// Only what happened at or after this time, in epoch milliseconds.
+    /// Return only events at or after this time, in epoch milliseconds.
     pub since_ms: Option<i64>,
-    /// At most this many on a page.
+    /// Maximum number of events on a page.
     pub limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
-/// What a listed lock is.
+/// The state of a listed lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as on the wire")]
 pub enum Standing {
@@ -69,7 +69,7 @@ pub enum Standing {
 }
 
 impl Client {
-    /// Asks for a lock once. With `wait_ms` it is answered when it is granted or the time is over.
+    /// Requests a lock once. With `wait_ms`, the server responds when it grants the lock or the wait times out.
     pub async fn acquire(&self, lock: &str, request: &AcquireRequest) -> Result<Acquired, Error> {
         let path = self.lock_path(lock, "/acquire")?;
         let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
@@ -77,19 +77,19 @@ impl Client {
         read_or(answer, |no| Error::NotAcquired(Box::new(no)))
     }
 
-    /// Makes a lease last longer.
+    /// Renews a lease.
     pub async fn renew(&self, lock: &str, request: &RenewRequest) -> Result<Renewed, Error> {
         let path = self.lock_path(lock, "/renew")?;
         read_or(self.post(&path, request).await?, Error::NotRenewed)
     }
 
-    /// Gives a lease back.
+    /// Releases a lease.
     pub async fn release(&self, lock: &str, request: &ReleaseRequest) -> Result<Released, Error> {
         let path = self.lock_path(lock, "/release")?;
         read_or(self.post(&path, request).await?, Error::NotReleased)
     }
 
-    /// Asks for several locks or none, once.
+    /// Requests several locks once. The server grants all of them together or none.
     pub async fn acquire_all(&self, request: &AcquireAllRequest) -> Result<AcquiredAll, Error> {
         let path = format!("{}/acquire", self.namespace_path());
         let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
@@ -97,7 +97,7 @@ impl Client {
         read_or(answer, |no| Error::NotAcquired(Box::new(no)))
     }
 
-    /// Makes several leases last longer, or none.
+    /// Renews several leases: all of them or none.
     pub async fn renew_all(&self, request: &RenewAllRequest) -> Result<Renewed, Error> {
         let path = format!("{}/renew", self.namespace_path());
         read_or(self.post(&path, request).await?, |no: NotRenewedAll| {
@@ -105,50 +105,50 @@ impl Client {
         })
     }
 
-    /// Gives several leases back, those that are still active. What became of each is in the answer.
+    /// Releases those of several leases that are still active. The response has the outcome for each of them.
     pub async fn release_all(&self, request: &ReleaseAllRequest) -> Result<ReleasedAll, Error> {
         let path = format!("{}/release", self.namespace_path());
         let (status, body) = self.post(&path, request).await?;
-        // That none was active is an answer like any other.
+        // If none of the leases was active, the server sends 409 with an ordinary response body.
         let status = if status == StatusCode::CONFLICT { StatusCode::OK } else { status };
         read((status, body))
     }
 
-    /// Ends a wait at once. `false`: there was none, or its lease was granted.
+    /// Ends a wait immediately. Returns `false` if there was no such wait, or if its lease was already granted.
     pub async fn cancel(&self, request: &CancelRequest) -> Result<bool, Error> {
         let path = format!("{}/cancel", self.namespace_path());
         let cancelled: Cancelled = read(self.post(&path, request).await?)?;
         Ok(cancelled.cancelled)
     }
 
-    /// Revokes everything an owner, a session or a principal has, in all namespaces.
+    /// Revokes all leases, waits and sessions of an owner, a session or a principal, in all namespaces.
     pub async fn revoke_all(&self, request: &RevokeAllRequest) -> Result<RevokedAll, Error> {
         read(self.post("/v1/revoke", request).await?)
     }
 
-    /// Which auth file the server goes by. For admins.
+    /// Returns which auth file the server uses. For admins.
     pub async fn auth_state(&self) -> Result<AuthState, Error> {
         self.get("/v1/admin/auth").await
     }
 
-    /// What is true of a lock right now. A lock nobody ever used is free.
+    /// Returns the current state of a lock. A lock that was never used is free.
     pub async fn look(&self, lock: &str) -> Result<LockState, Error> {
         self.get(&self.lock_path(lock, "")?).await
     }
 
-    /// Takes a lock away from all who have it.
+    /// Revokes a lock: ends the leases of all its holders.
     pub async fn revoke(&self, lock: &str, reason: &str) -> Result<Revoked, Error> {
         let path = self.lock_path(lock, "/revoke")?;
         read(self.post(&path, &RevokeRequest { reason: reason.into() }).await?)
     }
 
-    /// Has the server take a backup of itself, below the folder it was told.
+    /// Makes the server take a backup of its data, below its configured backup directory.
     pub async fn take_backup(&self) -> Result<BackupTaken, Error> {
         let path = "/v1/admin/backup";
         read(self.inner.transport.call(Method::POST, path, None::<&()>, BACKUP_MAX).await?)
     }
 
-    /// One page of locks.
+    /// Returns one page of locks.
     pub async fn list(&self, query: &ListQuery) -> Result<LockList, Error> {
         let standing = query.standing.map(|standing| match standing {
             Standing::Held => "held",
@@ -166,7 +166,7 @@ impl Client {
         self.get(&format!("{}/locks{}", self.namespace_path(), query_string(&parameters))).await
     }
 
-    /// What happened to locks, newest first.
+    /// Returns one page of lock events, newest first.
     pub async fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
         let limit = query.limit.map(|limit| limit.to_string());
         let since = query.since_ms.map(|since| since.to_string());
@@ -188,18 +188,18 @@ impl Client {
         read(self.post("/v1/sessions", request).await?)
     }
 
-    /// Keeps a session alive for another ttl.
+    /// Keeps a session alive for another TTL.
     pub async fn keep_session(&self, session_id: &str) -> Result<KeptAlive, Error> {
         let path = format!("/v1/sessions/{}/keepalive", escape(session_id));
         self.call(Method::POST, &path).await
     }
 
-    /// How long a session still has.
+    /// Returns how long a session lasts without another keep-alive.
     pub async fn look_session(&self, session_id: &str) -> Result<SessionOpened, Error> {
         self.get(&format!("/v1/sessions/{}", escape(session_id))).await
     }
 
-    /// Ends a session and gives back all its leases.
+    /// Ends a session and releases all its leases.
     pub async fn close_session(&self, session_id: &str) -> Result<(), Error> {
         let path = format!("/v1/sessions/{}", escape(session_id));
         let call = self.inner.transport.call(Method::DELETE, &path, None::<&()>, Duration::ZERO);
@@ -207,8 +207,8 @@ impl Client {
         if status.is_success() { Ok(()) } else { Err(failure(status, &body)) }
     }
 
-    /// Whether a token's lease is active. Advice only: by the time you act on it, it may not be. What protects is a
-    /// [`FencingGate`](crate::FencingGate) at the thing that is written to.
+    /// Checks whether the lease of a token is active. This is only a hint: the lease can end before you act on the
+    /// result. To protect a resource, put a [`FencingGate`](crate::FencingGate) in front of it.
     pub async fn check_fence(&self, lock: &str, token: u64) -> Result<FenceVerdict, Error> {
         let request = FenceCheck {
             lock_name: lock.into(),
@@ -218,17 +218,17 @@ impl Client {
         read(self.post("/v1/fence/check", &request).await?)
     }
 
-    /// The states of Terraform that the server keeps.
+    /// Lists the Terraform states that the server stores.
     pub async fn terraform_states(&self) -> Result<TerraformStates, Error> {
         self.get("/terraform").await
     }
 
-    /// The versions of a state that are kept.
+    /// Lists the stored versions of a Terraform state.
     pub async fn terraform_versions(&self, state: &str) -> Result<StateVersions, Error> {
         self.get(&format!("{}/versions", state_path(state)?)).await
     }
 
-    /// A state, or an earlier version of it, byte for byte.
+    /// Returns a Terraform state, or an earlier version of it, byte for byte.
     pub async fn terraform_state(
         &self,
         state: &str,
@@ -243,7 +243,7 @@ impl Client {
         if status.is_success() { Ok(body.into()) } else { Err(failure(status, &body)) }
     }
 
-    /// Makes an earlier version the state again, under a lock that is taken for it.
+    /// Makes an earlier version the current Terraform state, under a lock that the server acquires for it.
     pub async fn terraform_restore(
         &self,
         state: &str,
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// Whether the server could make something durable right now.
+    /// Checks whether the server can currently commit writes.
     pub async fn ready(&self) -> Result<(), Error> {
         let call = self.inner.transport.call(Method::GET, "/readyz", None::<&()>, Duration::ZERO);
         let (status, body) = call.await?;
@@ -296,7 +296,8 @@ impl Client {
     }
 }
 
-/// Somebody has the lock of a state: said as Terraform reads it, whose name for who has it is `ID`.
+/// Returns the failure if a Terraform state is locked. The server sends it in Terraform's format, where the holder is
+/// the `ID`.
 fn holder(status: StatusCode, body: &[u8]) -> Option<Failure> {
     #[derive(serde::Deserialize)]
     struct LockInfo {
@@ -317,7 +318,7 @@ fn state_path(state: &str) -> Result<String, Error> {
     Ok(format!("/terraform/{}", escape(state)))
 }
 
-/// `?a=b&c=d` of those that have a value.
+/// Returns `?a=b&c=d` with the parameters that have a value.
 pub(crate) fn query_string(parameters: &[(&str, Option<&str>)]) -> String {
     let given = parameters.iter().filter_map(|(name, value)| Some((name, (*value)?)));
     let pairs: Vec<_> = given.map(|(name, value)| format!("{name}={}", escape(value))).collect();
@@ -325,7 +326,7 @@ pub(crate) fn query_string(parameters: &[(&str, Option<&str>)]) -> String {
 }
 
 fn escape(text: &str) -> String {
-    // A path step of dots alone would be taken for a way up.
+    // A path segment that consists only of dots would be treated as a relative step.
     if text.chars().all(|c| c == '.') {
         return text.replace('.', "%2E");
     }

@@ -1,4 +1,4 @@
-//! A server, as its clients see it.
+//! The client of a server or a cluster, and its settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::tls::Trust;
 use crate::transport::Transport;
 use crate::{Election, Error, Events, LockRequest, LocksRequest, SessionRequest, random};
 
-/// How long an answer may take unless said: longer than the 5 s for which a server that follows may hold a request, and
-/// much less than [`Retry`](crate::Retry) goes on, so that a server that says nothing is not the last one asked.
+/// The default response timeout. It is longer than the 5 s for which a follower can hold a request. It is much
+/// shorter than [`Retry`](crate::Retry) keeps trying, so that an unresponsive server is not the last one tried.
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// A connection to a server, or as many as are needed. Clones share them.
+/// A client of a server or a cluster. It opens connections as needed; clones share them.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
@@ -24,21 +24,21 @@ pub struct Client {
 
 pub(crate) struct Inner {
     pub(crate) transport: Transport,
-    /// `None` is whatever the server calls its default.
+    /// `None` means the server's default namespace.
     pub(crate) namespace: Option<String>,
     pub(crate) owner: String,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Client {
-    /// A client of the server at `url`, and defaults for the rest: `http://host:port` or `https://host:port`, with or
-    /// without a path, or `unix:/path/of/a/socket`. Several with commas in between are several servers that stand in
-    /// for each other: `http://n1:8080,http://n2:8080`.
+    /// Creates a client for the server at `url`, with default settings. A URL is `http://host:port` or
+    /// `https://host:port`, with or without a path, or `unix:/path/of/a/socket`. List the servers of a cluster with
+    /// commas in between: `http://n1:8080,http://n2:8080`.
     pub fn new(url: &str) -> Result<Self, Error> {
         Self::builder(url).build()
     }
 
-    /// The same, with settings.
+    /// Returns a builder for a client of the server at `url`, to change settings.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder {
             urls: vec![url.into()],
@@ -55,32 +55,33 @@ impl Client {
         }
     }
 
-    /// Asks for a lock: see [`LockRequest`].
+    /// Starts a request for a lock: see [`LockRequest`].
     pub fn lock(&self, name: impl Into<String>) -> LockRequest {
         LockRequest::new(self.clone(), name.into())
     }
 
-    /// Asks for several locks or none: see [`LocksRequest`].
+    /// Starts a request for several locks that are granted all together: see [`LocksRequest`].
     pub fn locks(&self) -> LocksRequest {
         LocksRequest::new(self.clone())
     }
 
-    /// Opens a session: one keep-alive for any number of locks. See [`SessionRequest`].
+    /// Starts a request for a session: one keep-alive for any number of locks. See [`SessionRequest`].
     pub fn session(&self) -> SessionRequest {
         SessionRequest::new(self.clone())
     }
 
-    /// What happens to locks whose name begins with `prefix`, from now on.
+    /// Watches the locks whose names begin with `prefix`, from now on.
     pub fn watch(&self, prefix: impl Into<String>) -> Events {
         Events::new(self.clone(), prefix.into())
     }
 
-    /// One leader at a time: see [`Election`].
+    /// Returns a leader election, with one leader at a time: see [`Election`].
     pub fn election(&self, name: impl Into<String>) -> Election {
         Election::new(self.clone(), name.into())
     }
 
-    /// The same client with connections of its own: those it has belong to the runtime they were made in.
+    /// Returns the same client with new connections. The existing connections belong to the runtime they were made
+    /// in.
     pub(crate) fn reconnected(&self) -> Self {
         let Inner { transport, namespace, owner, clock } = &*self.inner;
         let (namespace, owner, clock) = (namespace.clone(), owner.clone(), clock.clone());
@@ -89,7 +90,7 @@ impl Client {
         }
     }
 
-    /// The owner that asks unless another is named: different for each client that was built.
+    /// Returns the default owner of requests. It is different for every client that was built, unless it was set.
     pub fn owner(&self) -> &str {
         &self.inner.owner
     }
@@ -101,7 +102,7 @@ impl Client {
         self.inner.transport.failover().time()
     }
 
-    /// The clock deadlines are on.
+    /// Returns the clock that deadlines are measured with.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
     }
@@ -133,57 +134,58 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Another URL of the same server, or of one that stands in for it. One is used until a request over it gets no
-    /// answer, or 503, or it says that another one leads; then the next one is, or the one that leads.
+    /// Adds another URL of the same server or cluster. The client uses one URL until a request to it gets no response
+    /// or 503, or until the server reports that it is not the leader. Then the client goes to the next URL, or to the
+    /// leader.
     pub fn also(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
         self
     }
 
-    /// Ask a server that does not lead to say who does, and go there, instead of letting it pass requests on. Left out:
-    /// yes if several URLs are given, no otherwise. Where the leader is at none of our URLs, it is asked to pass them
-    /// on all the same.
+    /// Whether to have followers reject requests and name the leader, so that the client goes there, instead of
+    /// having them forward requests. Default: yes if several URLs are given, otherwise no. If the leader is at none
+    /// of the given URLs, followers forward requests even so.
     pub fn direct(mut self, direct: bool) -> Self {
         self.ways.direct = Some(direct);
         self
     }
 
-    /// Go to a leader whose URL was not given, too. Then whoever answers at one of the URLs decides where requests go,
-    /// with the ids of leases in them; so it is refused for a client that has an API key or a certificate. From TLS it
-    /// does not lead to plain HTTP.
+    /// Whether to go to a leader even if its URL was not given. Then any server at one of the URLs decides where
+    /// requests go, and requests contain lease ids. That is why this is an error for a client with an API key or a
+    /// certificate. It never leads from TLS to plain HTTP.
     pub fn follow_any_leader(mut self, follow: bool) -> Self {
         self.ways.follows_any = follow;
         self
     }
 
-    /// The namespace of every lock. Left out: the server's default.
+    /// The namespace of all locks. Default: the server's default namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Sent as `Authorization: Bearer …` with every request.
+    /// The API key. The client sends it as `Authorization: Bearer …` with every request.
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.api_key = Some(Secret(api_key.into()));
         self
     }
 
-    /// Send the API key over plain HTTP to another machine. Whoever is on the way can read it and use it: without
-    /// this, such a client is not built.
+    /// Whether to allow sending the API key over plain HTTP to another machine, where anyone on the network path can
+    /// read it and use it. Without this, building such a client fails.
     pub fn insecure(mut self, insecure: bool) -> Self {
         self.insecure = insecure;
         self
     }
 
-    /// A file with the certificates, in PEM, of the CAs that may sign the server's certificate. Left out: those the
-    /// system trusts. With it, only these are trusted.
+    /// A PEM file with the certificates of the CAs that can sign the server's certificate. Only these are trusted
+    /// then. Default: the CAs that the system trusts.
     pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.trust.ca_file = Some(file.into());
         self
     }
 
-    /// Files with the certificate to show to the server, followed by those between it and its CA, and with its
-    /// private key, in PEM. They are read when the client is built.
+    /// PEM files with the client certificate, followed by its intermediate certificates, and with its private key.
+    /// They are read when the client is built.
     pub fn client_certificate(
         mut self,
         certificate_file: impl Into<PathBuf>,
@@ -193,41 +195,42 @@ impl ClientBuilder {
         self
     }
 
-    /// Who asks, unless a request says otherwise. Left out: host, process and chance, so that no two are one.
+    /// The default owner of requests. Default: made of host name, process id and random characters, so that no two
+    /// clients share it.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// How long an answer may take, beyond what was asked to be waited: 6 s unless given. After that the
-    /// next URL is asked, or the same again.
+    /// The response timeout, in addition to any requested wait. After that, the client tries the next URL, or the
+    /// same one again. Default: 6 s.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How long a connection may take: 3 s unless given.
+    /// The time limit for establishing a connection. Default: 3 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Speak HTTP/2 from the first byte, all requests over one connection: less work for both sides where many are
-    /// asked at once, and fewer connections where many wait. Over `https://` it is spoken anyway if the server can.
-    /// Over `http://` nobody asks: our server understands it on every port, a proxy in between may not, so it is off
-    /// unless given.
+    /// Whether to use HTTP/2 from the first byte, with all requests over one connection. This is less work for both
+    /// sides with many concurrent requests, and takes fewer connections with many waiters. Over `https://`, HTTP/2 is
+    /// used anyway if the server supports it. Over `http://` it cannot be negotiated: Leasehold supports it on every
+    /// port, but a proxy in between might not. Default: off.
     pub fn http2(mut self, http2: bool) -> Self {
         self.http2 = http2;
         self
     }
 
-    /// Another clock, in tests.
+    /// Replaces the clock, in tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// The client, if the settings make sense. Nothing is sent yet.
+    /// Builds the client, or returns an error if the settings are invalid. No request is sent yet.
     pub fn build(self) -> Result<Client, Error> {
         let api_key = self.api_key.as_ref().map(|key| key.0.as_str());
         if self.ways.follows_any && (api_key.is_some() || self.trust.client.is_some()) {

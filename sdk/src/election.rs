@@ -1,8 +1,8 @@
-//! One leader at a time, and who it is.
+//! Leader election: one leader at a time, which all clients can look up.
 //!
-//! A leader is whoever holds a lock, and says who it is by the lock's metadata. It is a leader only as long as its
-//! lease lasts: what it does as one has to carry its [token](crate::LockGuard::fencing_token), or check that it
-//! still is.
+//! The leader is the client that holds a lock, and the metadata of the lock identifies it. It is the leader only
+//! while its lease lasts. So whatever it does as leader must carry its [token](crate::LockGuard::fencing_token), or
+//! must first check that it still is the leader.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub struct Election {
     ttl: Option<Duration>,
 }
 
-/// Who leads.
+/// The current leader.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Leader {
-    /// Its owner id.
+    /// The owner id of the leader.
     pub owner: String,
-    /// The fencing token of its term: it grows with every term.
+    /// The fencing token of the leader's term. It increases with every term.
     pub token: u64,
-    /// What it said of itself in its [campaign](Election::campaign): an address, perhaps.
+    /// The value that the leader announced in its [campaign](Election::campaign), such as its address.
     pub value: Value,
 }
 
@@ -36,14 +36,14 @@ impl Election {
         Self { client, name, ttl: None }
     }
 
-    /// How long a leader that is not heard of stays one: 30 s unless given.
+    /// How long a leader stays leader if it stops renewing. Default: 30 s.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Waits to be the leader, behind those that came before, and announces `value`. Dropping the future gives up.
+    /// Waits in the queue to become the leader, then announces `value`. Dropping the future leaves the queue.
     pub async fn campaign(&self, value: impl Into<Value>) -> Result<Leadership, Error> {
         let mut request = self.client.lock(&self.name).wait(Duration::MAX).metadata(value);
         if let Some(ttl) = self.ttl {
@@ -52,12 +52,12 @@ impl Election {
         Ok(Leadership { guard: request.acquire().await? })
     }
 
-    /// Who leads right now.
+    /// Returns the current leader, if there is one.
     pub async fn leader(&self) -> Result<Option<Leader>, Error> {
         Ok(leader(self.client.look(&self.name).await?))
     }
 
-    /// Who leads, and every change of that from now on.
+    /// Returns an observer that reports the current leader and every later leader change.
     pub fn observe(&self) -> Observer {
         let events = self.client.watch(&self.name);
         Observer { election: self.clone(), events, told: None }
@@ -70,15 +70,16 @@ fn leader(state: LockState) -> Option<Leader> {
     Some(Leader { owner: holder.owner_id, token: holder.fencing_token, value })
 }
 
-/// A term of leadership. It is a [`LockGuard`]: `lost()` completes when it is over, `check()` says whether it is.
+/// A term of leadership. It is a [`LockGuard`]: `lost()` completes when the term ends, `check()` returns whether it
+/// still lasts.
 #[derive(Debug)]
-#[must_use = "whoever drops this resigns"]
+#[must_use = "dropping this resigns the leadership"]
 pub struct Leadership {
     guard: LockGuard,
 }
 
 impl Leadership {
-    /// Lets the next one lead.
+    /// Gives up the leadership, so that the next candidate becomes the leader.
     pub async fn resign(self) -> Result<(), Error> {
         self.guard.release().await
     }
@@ -92,18 +93,18 @@ impl Deref for Leadership {
     }
 }
 
-/// Tells who leads.
+/// Reports the leader and every leader change.
 #[derive(Debug)]
 pub struct Observer {
     election: Election,
     events: Events,
-    /// What was last told.
+    /// The last leader reported.
     told: Option<Option<Leader>>,
 }
 
 impl Observer {
-    /// Who leads, at first, and then whenever that is another. Leaders of terms that were over before we looked are
-    /// left out. An error is as those of [`Events::next`]; calling again tries again.
+    /// Returns the current leader on the first call, and afterwards each new leader. It skips terms that ended before
+    /// it could read them. Errors are those of [`Events::next`]; calling again retries.
     pub async fn next(&mut self) -> Result<Option<Leader>, Error> {
         loop {
             if self.told.is_some() {
@@ -111,12 +112,12 @@ impl Observer {
                     Watched::Event { event, .. } if event.lock_name != self.election.name => {
                         continue;
                     }
-                    // Nothing has happened yet that could be looked at, or it follows.
+                    // These report no change of a lock, or the change follows.
                     Watched::Stale { .. } | Watched::Current { .. } => continue,
                     Watched::Event { .. } | Watched::Gap(_) => {}
                 }
             } else {
-                // First listen, then look: so nothing is missed in between.
+                // Subscribe first, then read, so that no change in between is missed.
                 self.events.connect().await?;
             }
             let leader = self.election.leader().await?;

@@ -1,4 +1,4 @@
-//! What can go wrong, and the two things to know about it: may it be tried again, and could it have happened?
+//! Errors, with two facts about each: whether to retry, and whether the request might have taken effect.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,66 +9,68 @@ use leasehold_api::{
 
 use crate::Lost;
 
-/// Why a call did not do what was asked.
+/// Why a call failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The lock is not to be had now.
+    /// The lock is not available now.
     NotAcquired(Box<NotAcquired>),
-    /// There is nothing to renew: the lease is over.
+    /// The lease was not renewed, because it has ended.
     NotRenewed(NotRenewed),
-    /// One of several leases is over, and says which; so none of them was renewed.
+    /// One of several leases has ended, which the error names. So none of them was renewed.
     NotRenewedAll(Box<NotRenewedAll>),
-    /// There was nothing to give back: the lease was over before.
+    /// The lease was not released, because it had ended before.
     NotReleased(NotReleased),
-    /// The lock was lost while it was needed.
+    /// The lock was lost while the caller needed it.
     Lost {
-        /// Why it is no longer ours.
+        /// Why it was lost.
         lost: Lost,
-        /// The name of the lock, or of all of several.
+        /// The name of the lock, or the names of all locks that were held together.
         locks: Vec<String>,
-        /// How the server said that the lease ended, of a lock that is [watched](crate::LockRequest::watched).
+        /// How the lease ended according to the server, if the lock was [watched](crate::LockRequest::watched).
         ending: Option<Box<LeaseEnd>>,
     },
-    /// The server said no, or failed and said so.
+    /// The server rejected the request, or reported that it failed.
     Failed {
-        /// The status of the HTTP answer.
+        /// The HTTP status of the response.
         status: u16,
-        /// What the server said.
+        /// The failure that the server reported.
         failure: Failure,
     },
-    /// No connection came about, so nothing was sent: the URL, and why.
+    /// The connection failed, so no request was sent: the URL and the cause.
     Unreachable(String),
-    /// The server's certificate cannot be verified, so nothing was sent: the URL, and why. Asking again does not help.
+    /// The server's certificate cannot be verified, so no request was sent: the URL and the cause. A retry does not
+    /// help.
     Untrusted(String),
-    /// The request was sent, but no whole answer came in time.
+    /// The request was sent, but no complete response arrived in time.
     Broken(String),
-    /// An answer, but none of a Leasehold server: perhaps there is a proxy in between.
+    /// The response did not come from a Leasehold server. There might be a proxy in between.
     Foreign {
-        /// The status of the HTTP answer.
+        /// The HTTP status of the response.
         status: u16,
-        /// How its body begins.
+        /// The start of the response body.
         body: String,
     },
-    /// It makes no sense, and was not sent.
+    /// The request was invalid, and was not sent.
     Invalid(String),
 }
 
 impl Error {
-    /// The same question may be answered otherwise later.
+    /// Returns whether the same request might succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::NotAcquired(_) | Error::Unreachable(_) | Error::Broken(_) => true,
             Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::NotReleased(_) => false,
             Error::Lost { .. } | Error::Invalid(_) | Error::Untrusted(_) => false,
             Error::Failed { failure, .. } => failure.retryable,
-            // Whoever does not implement it will not do so later either.
+            // A server that does not implement a method will not do so on a retry.
             Error::Foreign { status: 501, .. } => false,
             Error::Foreign { status, .. } => *status >= 500 || *status == 429,
         }
     }
 
-    /// What was asked for may have happened all the same. Ask again with the same `request_id` to find out.
+    /// Returns whether the request might have taken effect in spite of the error. To find out, repeat it with the
+    /// same `request_id`.
     pub fn may_have_taken_effect(&self) -> bool {
         match self {
             Error::Broken(_) => true,
@@ -78,8 +80,8 @@ impl Error {
         }
     }
 
-    /// The error of the last of several tries with the same request id, one of which may have taken effect: so may this
-    /// one then, unless it is an answer to all of them.
+    /// Marks the error as uncertain, for the last of several tries with one request id of which an earlier one might
+    /// have taken effect. An error that settles the outcome of all tries stays as it is.
     #[must_use]
     pub fn after_uncertain(self) -> Self {
         match self {
@@ -99,14 +101,14 @@ impl Error {
         }
     }
 
-    /// A server that cannot reach its store says so, with 503 `BUSY` or `UNKNOWN`. While an acquire waits in a queue,
-    /// the same request is sent again until the wait is over.
+    /// Returns whether the server cannot reach its store, which it reports with 503 `BUSY` or `UNKNOWN`. While an
+    /// acquire waits in a queue, the client repeats the request until the wait is over.
     pub fn is_outage(&self) -> bool {
         matches!(self, Error::Failed { status: 503, failure }
             if failure.retryable && matches!(failure.code, Code::Busy | Code::Unknown))
     }
 
-    /// When the server wants to be asked again, if it said so.
+    /// Returns the retry delay that the server recommended, if any.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::NotAcquired(no) => Some(Duration::from_millis(no.recommended_retry_ms)),
@@ -114,7 +116,7 @@ impl Error {
         }
     }
 
-    /// Somebody else has the lock, or goes first.
+    /// Returns whether another client holds the lock or is ahead in the queue.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Error::NotAcquired(_))
     }
@@ -151,7 +153,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Which locks are lost, why, and which of them is the reason as far as the server told that.
+/// Writes which locks are lost, why, and which one caused it if the server reported that.
 fn told(
     f: &mut fmt::Formatter<'_>,
     lost: Lost,

@@ -1,4 +1,4 @@
-//! What happens to locks, as it happens.
+//! Streams lock events as they happen.
 
 use std::collections::VecDeque;
 
@@ -8,34 +8,34 @@ use crate::call::query_string;
 use crate::sse::{Message, Messages};
 use crate::{Client, Error, EventStream, Retry, random};
 
-/// Something a watcher is told.
+/// An item that a watcher receives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Watched {
-    /// Something happened to a lock.
+    /// A lock event.
     Event {
-        /// Where to go on: see [`Events::since`].
+        /// The id to resume after: see [`Events::since`].
         id: String,
-        /// What.
+        /// The event itself.
         event: Event,
     },
-    /// Something happened that this watcher will not be told. Look at the locks you care about, and go on.
+    /// Some events were missed. Read the state of the locks you care about, then continue.
     Gap(Gap),
     /// The server cannot reach its store, so events can be late from here on. None is missing.
     Stale {
-        /// In words.
+        /// A description for people.
         reason: String,
     },
-    /// The server reaches its store again: what was late has been told or follows at once.
+    /// The server reaches its store again. Late events were delivered, or follow immediately.
     Current {
-        /// In words.
+        /// A description for people.
         reason: String,
     },
 }
 
-/// A stream of events that goes on over broken connections and restarts of the server.
+/// A stream of events that continues across broken connections and server restarts.
 ///
-/// Whenever it cannot be sure to have told everything, it says so by a [`Watched::Gap`]; while its server is cut off
-/// from the store, by a [`Watched::Stale`].
+/// Whenever events might have been missed, it returns a [`Watched::Gap`]. While its server cannot reach the store, it
+/// returns a [`Watched::Stale`].
 #[derive(Debug)]
 pub struct Events {
     client: Client,
@@ -60,14 +60,14 @@ impl Events {
         }
     }
 
-    /// Goes on after the event with this id instead of beginning now.
+    /// Resumes after the event with this id, instead of starting now.
     #[must_use]
     pub fn since(mut self, id: impl Into<String>) -> Self {
         self.last_id = Some(id.into());
         self
     }
 
-    /// Connects, so that nothing that happens from here on is missed. Otherwise [`next`](Self::next) does.
+    /// Connects now, so that no event from here on is missed. Otherwise the first [`next`](Self::next) connects.
     pub async fn connect(&mut self) -> Result<(), Error> {
         if self.messages.is_some() {
             return Ok(());
@@ -86,14 +86,13 @@ impl Events {
         Ok(())
     }
 
-    /// The same as a `Stream`.
+    /// Converts this into a `Stream`.
     pub fn into_stream(self) -> EventStream {
         EventStream::new(self)
     }
 
-    /// The next event, whenever it comes. An error is returned when the server cannot be reached for as often as
-    /// [`Retry::default`] says, or does not let us watch; calling again tries again. Dropping the future loses
-    /// nothing.
+    /// Waits for the next event. Returns an error if the server does not allow watching, or stays unreachable for as
+    /// many tries as [`Retry::default`] allows; calling again retries. Dropping the future loses no event.
     pub async fn next(&mut self) -> Result<Watched, Error> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
@@ -113,10 +112,10 @@ impl Events {
         }
     }
 
-    /// One more piece of the stream.
+    /// Connects if needed, and reads the next piece of the stream.
     async fn read(&mut self) -> Result<(), Error> {
         self.connect().await?;
-        // Connecting may itself have something to tell.
+        // Connecting can itself queue an item.
         let Some(messages) = self.messages.as_mut().filter(|_| self.ready.is_empty()) else {
             return Ok(());
         };

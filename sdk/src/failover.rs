@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use hyper::header::HeaderMap;
 
-/// Leases with a shorter TTL than this, in milliseconds, might end when the leader changes.
+/// The response header with the shortest TTL, in milliseconds, that outlasts a leader change. Leases with a shorter
+/// TTL might end.
 const FAILOVER_MS: &str = "leasehold-failover-ms";
 
-/// The last value that the servers sent, and whether the client was warned.
+/// The last value that the servers sent, and whether the warning was logged.
 #[derive(Debug, Default)]
 pub(crate) struct Failover {
-    /// 0 if the servers sent none: it is a single server.
+    /// 0 if no server sent the header, because it is not part of a cluster.
     ms: AtomicU64,
     is_warned: AtomicBool,
 }
@@ -28,7 +29,7 @@ impl Failover {
         Some(self.ms.load(Relaxed)).filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
-    /// Warns once of a TTL that is too short.
+    /// Logs a warning if the TTL is too short. It does so once per client.
     pub(crate) fn warn(&self, ttl: Duration) {
         let Some(failover) = self.time().filter(|failover| ttl < *failover) else { return };
         if !self.is_warned.swap(true, Relaxed) {

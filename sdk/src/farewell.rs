@@ -1,8 +1,8 @@
-//! Giving back what is dropped, also when no runtime is left to do it.
+//! Releases leases whose guard was dropped, even if no runtime is left to do it.
 //!
-//! A guard that is dropped inside of a runtime is given back by a task. At the end of `#[tokio::main]` that task is
-//! itself dropped before it gets to do anything, and without a runtime there is no task at all: then it is done on a
-//! thread of its own, for which the drop waits, but not for long.
+//! If a guard is dropped inside a runtime, a task releases its lease. At the end of `#[tokio::main]`, the runtime
+//! drops that task before it can run, and without a runtime there is no task at all. In both cases a separate thread
+//! releases the lease, and the drop waits for that thread, but not for long.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -13,27 +13,27 @@ use tokio::runtime::Handle;
 
 use crate::Client;
 
-/// How long a drop may block.
+/// Maximum time that a drop can block.
 const BLOCKED_MAX: Duration = Duration::from_secs(1);
-/// After one that took too long the next ones are not waited for.
+/// How long later drops do not block, after one took too long.
 const IMPATIENT_FOR: Duration = Duration::from_secs(10);
 
-/// When a drop last blocked for as long as it may.
+/// When a drop last blocked for the maximum time.
 static BLOCKED_AT: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Something to be given back.
+/// Something to release.
 pub(crate) trait GiveBack: Send + 'static {
-    /// Gives it back by way of `client`.
+    /// Releases it through `client`.
     fn give_back(&self, client: &Client) -> impl Future<Output = ()> + Send;
-    /// The client it came from.
+    /// Returns the client that acquired it.
     fn client(&self) -> &Client;
 }
 
-/// Gives it back, in the background if there is a runtime.
+/// Releases it, in the background if there is a runtime.
 pub(crate) fn say<T: GiveBack + Sync>(what: T) {
     let farewell = Farewell(Some(what));
     if let Ok(runtime) = Handle::try_current() {
-        // A runtime that is shutting down drops it, and so does the end of this function without one.
+        // If the runtime is shutting down, it drops the future. Dropping it, there or below, blocks on the release.
         runtime.spawn(farewell.say());
     }
 }
@@ -59,11 +59,11 @@ impl<T: GiveBack + Sync> Drop for Farewell<T> {
 
 fn block_on_release<T: GiveBack>(what: T) {
     let (done, is_done) = mpsc::channel();
-    // Not on this thread: it may belong to a runtime, and then it must not run another.
+    // A separate thread, because this one might belong to a runtime, and then it cannot run another.
     let thread = std::thread::Builder::new().name("leasehold-release".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(runtime) = runtime {
-            // The client's connections belong to a runtime that may be gone.
+            // The client's connections belong to a runtime that might no longer exist.
             let client = what.client().reconnected();
             let given_back =
                 async { tokio::time::timeout(BLOCKED_MAX, what.give_back(&client)).await };

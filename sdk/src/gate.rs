@@ -1,4 +1,4 @@
-//! The other side of a fencing token: what is protected refuses what is stale.
+//! The resource's side of fencing tokens: it rejects writes with a stale token.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,15 +9,15 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// Lets a write through only if no newer token was seen for the same resource.
 ///
-/// A lease alone excludes nobody: whoever is paused between looking at its deadline and writing writes too late.
-/// What is written to has to turn it away, by the token that came with the write. Tokens grow with every grant, so
-/// the rule is one comparison: *not older than the newest seen*. Equal is fine: that is the same holder again.
+/// A lease alone does not stop late writers: a process that is paused between checking its deadline and writing
+/// writes too late. The resource has to reject that write by its token. Tokens increase with every grant, so the rule
+/// is one comparison: *not older than the newest seen*. An equal token passes, because it is the same holder again.
 ///
-/// The comparison and the write have to be one step, or two writers can pass in one order and write in the other.
-/// Here the write is a closure that runs while the resource is locked.
+/// The comparison and the write have to be one step. Otherwise two writers could pass in one order and write in the
+/// other. Here the write is a closure that runs while the resource is locked.
 ///
-/// This gate forgets with its process. What outlives the process needs a gate that does too: keep the token in
-/// the same database as the data and compare it in the same transaction, as `examples/fenced_sqlite.rs` does.
+/// This gate is in memory only. Data that survives the process needs a gate that survives too: keep the token in the
+/// same database as the data and compare it in the same transaction, as `examples/fenced_sqlite.rs` does.
 ///
 /// ```
 /// use leasehold::FencingGate;
@@ -35,19 +35,19 @@ pub struct FencingGate {
     resources: Mutex<HashMap<String, Arc<Resource>>>,
 }
 
-/// What is written to, one writer at a time.
+/// A protected resource, with one writer at a time.
 #[derive(Debug, Default)]
 struct Resource {
     newest: AtomicU64,
     writer: tokio::sync::Mutex<()>,
 }
 
-/// A newer token was seen: whoever sent this one has lost its lock.
+/// The error for a token older than the newest seen: its sender has lost the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stale {
-    /// The one that came.
+    /// The token of the rejected write.
     pub token: u64,
-    /// The newest seen.
+    /// The newest token seen.
     pub newest: u64,
 }
 
@@ -60,9 +60,10 @@ impl fmt::Display for Stale {
 impl std::error::Error for Stale {}
 
 impl FencingGate {
-    /// Runs `write` if `token` is not older than the newest seen for `resource`, which it then is. Writes to one
-    /// resource go one after the other; others are not held up. It blocks its thread meanwhile: where
-    /// [`write_async`](Self::write_async) is used for the same resource, use that.
+    /// Runs `write` unless `token` is older than the newest token seen for `resource`, and records the token. Writes
+    /// to one resource run one after the other; writes to different resources do not delay each other. This blocks
+    /// the thread. If you use [`write_async`](Self::write_async) for the same resource, use it everywhere for that
+    /// resource.
     pub fn write<T>(
         &self,
         resource: &str,
@@ -75,8 +76,8 @@ impl FencingGate {
         Ok(write())
     }
 
-    /// The same for a write that has to wait for something. Dropping the future stops the write wherever it is; older
-    /// tokens are refused from its start on.
+    /// The async form of [`write`](Self::write). Dropping the future stops the write wherever it is. Older tokens are
+    /// rejected as soon as the write starts.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -98,17 +99,17 @@ impl FencingGate {
         Ok(write().await)
     }
 
-    /// Lets every older token be refused from here on, without writing anything.
+    /// Rejects every older token from here on, without writing anything.
     pub fn raise(&self, resource: &str, token: u64) -> Result<(), Stale> {
         self.write(resource, token, || ())
     }
 
-    /// The newest token seen.
+    /// Returns the newest token seen for a resource.
     pub fn newest(&self, resource: &str) -> Option<u64> {
         self.resources().get(resource).map(|resource| resource.newest.load(Ordering::Acquire))
     }
 
-    /// A panic with the map locked cannot have left it half changed.
+    /// Ignores poisoning: a panic while the map is locked cannot have left it half changed.
     fn resources(&self) -> MutexGuard<'_, HashMap<String, Arc<Resource>>> {
         self.resources.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +124,7 @@ impl FencingGate {
 }
 
 impl Resource {
-    /// Only for whoever writes alone.
+    /// Records the token. The caller must be the only writer.
     fn admit(&self, token: u64) -> Result<(), Stale> {
         let newest = self.newest.load(Ordering::Acquire);
         if token < newest {
@@ -134,7 +135,7 @@ impl Resource {
     }
 }
 
-/// Blocks this thread, whether it belongs to a runtime or not, as a mutex does.
+/// Blocks this thread, whether or not it belongs to a runtime, as a mutex does.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
 

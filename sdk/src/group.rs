@@ -1,4 +1,4 @@
-//! Several locks or none: asked for in one request, held by one guard.
+//! Several locks that are acquired together in one request and held by one guard.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::terms::{
 };
 use crate::{Client, Error, Lost, Retry};
 
-/// Several locks to be asked for together: `client.locks().lock("a").shared("b").wait(..).acquire().await`.
+/// A request for several locks: `client.locks().lock("a").shared("b").wait(..).acquire().await`.
 ///
-/// All of them are granted at one instant or none is. As with [`LockRequest`](crate::LockRequest), every try carries
+/// The server grants all of them at one instant, or none. As with [`LockRequest`](crate::LockRequest), every try has
 /// the same request id.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is asked before `acquire`"]
@@ -43,17 +43,17 @@ impl LocksRequest {
         Self { client, locks: Vec::new(), terms }
     }
 
-    /// One more lock, for us alone.
+    /// Adds a lock to hold exclusively.
     pub fn lock(self, name: impl Into<String>) -> Self {
         self.with(name.into(), None, None)
     }
 
-    /// One more lock, shared with others that say so too.
+    /// Adds a lock to share with other clients that request it as shared.
     pub fn shared(self, name: impl Into<String>) -> Self {
         self.with(name.into(), Some(Mode::Shared), None)
     }
 
-    /// One more lock, shared with up to `limit` in all.
+    /// Adds a lock to share with up to `limit` holders in total.
     pub fn counted(self, name: impl Into<String>, limit: u32) -> Self {
         self.with(name.into(), None, Some(limit))
     }
@@ -63,7 +63,7 @@ impl LocksRequest {
         self
     }
 
-    /// All the locks, if they are free or become free together within [`wait`](Self::wait).
+    /// Acquires all the locks, if they are free or become free together within [`wait`](Self::wait).
     pub async fn acquire(self) -> Result<MultiGuard, Error> {
         let margin = self.terms.margin()?;
         let names: Vec<_> = self.locks.iter().map(|lock| lock.lock_name.as_str()).collect();
@@ -72,7 +72,7 @@ impl LocksRequest {
         obtain(&self, self.terms.manner(), margin).instrument(span).await
     }
 
-    /// Does the work while all the locks are held: as [`LockRequest::run`](crate::LockRequest::run).
+    /// Runs `work` while all the locks are held: see [`LockRequest::run`](crate::LockRequest::run).
     pub async fn run<T>(self, work: impl AsyncFnOnce(&MultiGuard) -> T) -> Result<T, Error> {
         work_under(self.acquire().await?, work).await
     }
@@ -81,7 +81,7 @@ impl LocksRequest {
 impl Wish for LocksRequest {
     type Granted = AcquiredAll;
     type Guard = MultiGuard;
-    /// That the wait of several was over early can have another reason.
+    /// A wait for several locks can end early for other reasons than a cancellation or revocation.
     const EARLY_IS_ENDED: bool = false;
 
     fn client(&self) -> &Client {
@@ -117,7 +117,8 @@ impl Wish for LocksRequest {
             acquired.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis);
         let proofs = Proofs { client: self.client.clone(), acquired };
         let mut granted = (sent_at, expires_in);
-        // After a long wait clocks may have drifted apart by more than the whole lease. A renewal counts from now.
+        // After a long wait, the two clocks might have drifted apart by more than the whole lease. A renewal counts
+        // from now.
         if clock.now().since(sent_at) > ttl {
             let sent_at = clock.now();
             if let Ok(expires_in) = proofs.renew(ttl).await {
@@ -137,9 +138,9 @@ impl Wish for LocksRequest {
     }
 }
 
-/// Several locks that are ours until they are [released](Self::release), dropped or [lost](Self::lost): all of them, or
-/// it counts as lost. The promises are those of [`LockGuard`](crate::LockGuard).
-#[must_use = "the locks are given back when the guard is dropped"]
+/// Several locks that are held until they are [released](Self::release), dropped or [lost](Self::lost). If one of
+/// them is lost, all count as lost. The guarantees are those of [`LockGuard`](crate::LockGuard).
+#[must_use = "the locks are released when the guard is dropped"]
 pub struct MultiGuard {
     proofs: Proofs,
     tenure: Arc<Tenure>,
@@ -168,43 +169,44 @@ impl MultiGuard {
         Self { proofs, tenure, heartbeat, sentinels, is_over: false }
     }
 
-    /// The owner of the leases.
+    /// Returns the owner of the leases.
     pub fn owner(&self) -> &str {
         &self.proofs.acquired.owner_id
     }
 
-    /// The leases, in the order in which the locks were named.
+    /// Returns the leases, in the order in which the locks were added.
     pub fn leases(&self) -> &[GrantedLease] {
         &self.proofs.acquired.leases
     }
 
-    /// The names of the locks, in the order in which they were named.
+    /// Returns the names of the locks, in the order in which they were added.
     pub fn names(&self) -> Vec<String> {
         self.proofs.names()
     }
 
-    /// The fencing token of one of the locks: send it along to whatever that lock protects.
+    /// Returns the fencing token of one of the locks. Send it with every write to the resource that this lock
+    /// protects.
     pub fn fencing_token(&self, lock: &str) -> Option<u64> {
         let lease = self.leases().iter().find(|lease| lease.lock_name == lock)?;
         Some(lease.fencing_token)
     }
 
-    /// When the locks count as lost unless they are renewed before.
+    /// Returns when the locks count as lost unless they are renewed before.
     pub fn deadline(&self) -> Moment {
         self.tenure.deadline()
     }
 
-    /// The deadline without the margin: after this somebody else may have one of the locks.
+    /// Returns the deadline without the margin. After this time, another client can hold one of the locks.
     pub fn end(&self) -> Moment {
         self.tenure.end()
     }
 
-    /// Completes when the leases are renewed, or end, after this call. Then [`end`](Self::end) is another.
+    /// Completes when the leases are renewed or end after this call. Then [`end`](Self::end) has a new value.
     pub fn renewal(&self) -> impl Future<Output = ()> + Send + use<> {
         self.tenure.change()
     }
 
-    /// `Ok` as long as all the locks are ours. Looks at the clock first.
+    /// Returns `Ok` while all the locks are held. It reads the clock first.
     pub fn check(&self) -> Result<(), Lost> {
         self.tenure.check()
     }
@@ -215,15 +217,15 @@ impl MultiGuard {
         async move { tenure.lost().await }
     }
 
-    /// Which of the leases ended, how and why: as [`LockGuard::ending`](crate::LockGuard::ending).
+    /// Returns which of the leases ended, how and why: see [`LockGuard::ending`](crate::LockGuard::ending).
     pub fn ending(&self) -> Option<&LeaseEnd> {
         self.tenure.ending()
     }
 
-    /// Gives all the locks back: no renewal is sent from here on. A failure that may be temporary is tried again.
+    /// Releases all the locks. No renewal is sent from here on. It retries if a failure might be temporary.
     ///
-    /// [`Error::NotReleased`] means that one of the leases had ended before, and says which: somebody else may have had
-    /// that lock meanwhile. The others are given back all the same.
+    /// [`Error::NotReleased`] means that one of the leases had ended before, and names it. Another client might have
+    /// held that lock in the meantime. The other locks are released even so.
     pub async fn release(mut self) -> Result<(), Error> {
         self.stop_renewing().await;
         let result = self.proofs.release().await;
@@ -231,7 +233,7 @@ impl MultiGuard {
         result
     }
 
-    /// Leaves all the locks held for `time` from now: as [`LockGuard::leave_for`](crate::LockGuard::leave_for).
+    /// Leaves all the locks held for `time` from now: see [`LockGuard::leave_for`](crate::LockGuard::leave_for).
     pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
         check_left(time)?;
         self.stop_renewing().await;
@@ -240,7 +242,7 @@ impl MultiGuard {
         result.map(drop)
     }
 
-    /// Nothing is renewed after this, and whoever asks is told they are not ours.
+    /// Stops the renewals. From here on, `check` and `lost` report the locks as released.
     async fn stop_renewing(&mut self) {
         self.tenure.lose(Lost::Released);
         self.sentinels.clear();
@@ -287,7 +289,7 @@ impl fmt::Debug for MultiGuard {
     }
 }
 
-/// What shows the server that the leases are ours.
+/// The ids and tokens that prove to the server that this client holds the leases.
 #[derive(Clone)]
 struct Proofs {
     client: Client,
@@ -300,7 +302,7 @@ impl GiveBack for Proofs {
         async move {
             if let Err(error) = proofs.release().await {
                 let lock = proofs.names().join(", ");
-                tracing::warn!(lock, %error, "dropped locks were not given back");
+                tracing::warn!(lock, %error, "dropped locks were not released");
             }
         }
     }
@@ -342,8 +344,9 @@ impl Proofs {
     }
 }
 
-/// That none of them had ended before. A release that is repeated may find nothing left because an earlier try did it,
-/// which is as good: the server tells released leases from others only by what it released now.
+/// Returns an error if any of the leases had ended before the release. If the release is a repetition, it might find
+/// no active lease because an earlier try released them all, which is a success. The server cannot tell these cases
+/// apart: it reports only what this request released.
 fn all_released(answer: &ReleasedAll, is_repeated: bool) -> Result<(), Error> {
     let is_by_earlier = is_repeated && !answer.leases.iter().any(|lease| lease.released);
     let is_lost = |lease: &&ReleasedLease| {
@@ -356,7 +359,7 @@ fn all_released(answer: &ReleasedAll, is_repeated: bool) -> Result<(), Error> {
     Err(Error::NotReleased(NotReleased {
         released: false,
         reason: first.reason.unwrap_or(Reason::NotOwner),
-        error: format!("the lease of {} had ended before it was given back", names.join(", ")),
+        error: format!("the lease of {} had ended before it was released", names.join(", ")),
     }))
 }
 
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_had_ended_is_told_from_one_that_an_earlier_try_gave_back() {
+    fn a_lease_that_had_ended_is_distinguished_from_one_that_an_earlier_try_released() {
         const GONE: Option<Reason> = Some(Reason::NotOwner);
         assert_eq!(lost(&[("a", None), ("b", None)], false), None);
         assert!(lost(&[("a", None), ("b", GONE)], false).unwrap().contains("of \"b\" had"));

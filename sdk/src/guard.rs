@@ -1,4 +1,4 @@
-//! A lock that is ours.
+//! The guard of one held lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,32 +15,33 @@ use crate::tenure::Tenure;
 use crate::terms::{check_left, held, is_refused, millis};
 use crate::{Client, Error, Lost, random};
 
-/// A lock that is ours until it is [released](Self::release), dropped or [lost](Self::lost).
+/// A lock that is held until it is [released](Self::release), dropped or [lost](Self::lost).
 ///
-/// While it exists, the lease is renewed in the background. That ends with the guard, always: with `release`
-/// before anything else is sent, with a drop at once.
+/// While the guard exists, the lease is renewed in the background. Renewals always end with the guard: `release`
+/// stops them before it sends its request, and a drop stops them immediately.
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - [`lost`](Self::lost) completes, and [`check`](Self::check) fails, before the lease can have ended at the
-///   server, as long as this process is scheduled and clocks drift by less than 1 %. After a pause or a suspend,
-///   the first question is answered right.
-/// - A loss is final. No renewal that is answered late brings the lock back.
-/// - The lock is given back once, however often the connection breaks.
+/// - [`lost`](Self::lost) completes, and [`check`](Self::check) fails, before the lease can have ended at the server,
+///   as long as this process is scheduled and clocks drift by less than 1 %. After a pause or a suspend, the first
+///   check already returns the right result.
+/// - A loss is final. A late response to a renewal does not bring the lock back.
+/// - The lock is released once, however often the connection breaks.
 ///
-/// # What it does not promise
+/// # No guarantees
 ///
-/// - That you stop. Between a `check` and what you do next, the process can be paused for longer than the lease
-///   lasts. Send [`fencing_token`](Self::fencing_token) along and let the other side refuse what is stale.
-/// - To know of a revocation at once, unless [`watched`](crate::LockRequest::watched) asks for that: it is noticed
-///   by the next renewal, after up to a third of the ttl. A lock of a [`Session`](crate::Session) that is revoked by
-///   itself is noticed when it is released.
-/// - That a dropped guard gives the lock back. It tries, in the background, or where no runtime is left by blocking for
-///   up to a second; if it cannot, the lease runs out.
+/// - That your code stops in time. Between a `check` and the next step, the process can be paused for longer than the
+///   lease lasts. Send [`fencing_token`](Self::fencing_token) with every write and let the resource reject stale
+///   tokens.
+/// - That you learn of a revocation immediately, unless you set [`watched`](crate::LockRequest::watched). Otherwise
+///   the next renewal notices it, after up to a third of the TTL. If a single lock of a [`Session`](crate::Session)
+///   is revoked, this is noticed when the lock is released.
+/// - That a dropped guard releases the lock. It tries to, in the background, or without a runtime by blocking for up
+///   to a second. If it cannot, the lease expires.
 ///
-/// Renewals are a task of the runtime the guard was made in. Whoever blocks that runtime stops them, and loses
-/// the lock.
-#[must_use = "the lock is given back when the guard is dropped"]
+/// Renewals run as a task of the runtime that the guard was made in. Blocking that runtime stops them and loses the
+/// lock.
+#[must_use = "the lock is released when the guard is dropped"]
 pub struct LockGuard {
     lease: Lease,
     tenure: Arc<Tenure>,
@@ -49,7 +50,8 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// A lease that is renewed by itself, granted for `expires_in` by the answer to what was sent at `sent_at`.
+    /// Makes a guard that renews its lease. The response to the request sent at `sent_at` granted it for
+    /// `expires_in`.
     pub(crate) fn alone(
         lease: Lease,
         ttl: Duration,
@@ -68,13 +70,13 @@ impl LockGuard {
         Self { lease, tenure, heartbeat: Some(heartbeat), sentinel: None }
     }
 
-    /// A lease that lasts as long as its session.
+    /// Makes a guard whose lease lasts as long as its session.
     pub(crate) fn of_session(lease: Lease, session: Arc<Tenure>) -> Self {
         let tenure = Arc::new(Tenure::within(session));
         Self { lease, tenure, heartbeat: None, sentinel: None }
     }
 
-    /// Is told of the lease's end by the server, if that was asked for.
+    /// Watches the lease at the server for its end, if `is_watched`.
     pub(crate) fn watched(mut self, is_watched: bool) -> Self {
         self.sentinel = is_watched.then(|| {
             let Proof { client, acquired, .. } = &self.lease.proof;
@@ -89,74 +91,76 @@ impl LockGuard {
         self
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     pub fn name(&self) -> &str {
         &self.lease.proof.acquired.lock_name
     }
 
-    /// The same, as of several.
+    /// Returns the name of the lock as a list, for [`Held`].
     fn names(&self) -> Vec<String> {
         vec![self.name().into()]
     }
 
-    /// The owner of the lease.
+    /// Returns the owner of the lease.
     pub fn owner(&self) -> &str {
         &self.lease.proof.acquired.owner_id
     }
 
-    /// The proof that it is ours: a secret.
+    /// Returns the lease id, which proves to the server that this client holds the lease. It is a secret.
     pub fn lease_id(&self) -> &str {
         &self.lease.proof.acquired.lease_id
     }
 
-    /// Send it along to whatever the lock protects: see [`FencingGate`](crate::FencingGate).
+    /// Returns the fencing token. Send it with every write to the resource that the lock protects: see
+    /// [`FencingGate`](crate::FencingGate).
     pub fn fencing_token(&self) -> u64 {
         self.lease.proof.acquired.fencing_token
     }
 
-    /// When the lock counts as lost unless it is renewed before: the time at which the last successful request
-    /// was *sent*, plus what the server gave, less 1 % for drifting clocks and less the margin.
+    /// Returns when the lock counts as lost unless it is renewed before: the time at which the last successful
+    /// request was *sent*, plus the lease duration in the response, less 1 % for clock drift, less the margin.
     pub fn deadline(&self) -> Moment {
         self.tenure.deadline()
     }
 
-    /// The deadline without the margin: after this somebody else may have the lock.
+    /// Returns the deadline without the margin. After this time, another client can hold the lock.
     pub fn end(&self) -> Moment {
         self.tenure.end()
     }
 
-    /// `Ok` as long as the lock is ours. Looks at the clock first.
+    /// Returns `Ok` while the lock is held. It reads the clock first.
     pub fn check(&self) -> Result<(), Lost> {
         self.tenure.check()
     }
 
-    /// Whether the lock is ours.
+    /// Returns whether the lock is held.
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// Completes when the lock is lost; see the promises above. It does not borrow the guard.
+    /// Completes when the lock is lost; see the guarantees above. It does not borrow the guard.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
         let tenure = self.tenure.clone();
         async move { tenure.lost().await }
     }
 
-    /// How the server said that the lease ended, and why: only of a lock that is
-    /// [watched](crate::LockRequest::watched) and was lost by [`Lost::Ended`].
+    /// Returns how the lease ended according to the server, and why. Only for a lock that is
+    /// [watched](crate::LockRequest::watched) and was lost with [`Lost::Ended`].
     pub fn ending(&self) -> Option<&LeaseEnd> {
         self.tenure.ending()
     }
 
-    /// Completes when the lease is renewed, or ends, after this call. Then [`end`](Self::end) is another.
+    /// Completes when the lease is renewed or ends after this call. Then [`end`](Self::end) has a new value.
     pub fn renewal(&self) -> impl Future<Output = ()> + Send + use<> {
         self.tenure.change()
     }
 
-    /// Gives the lock back: no renewal is sent from here on, and whoever asks is told it is not ours. A failure
-    /// that may be temporary is tried again, with the same request id, as often as
-    /// [`Retry::default`](crate::Retry::default) says.
+    /// Releases the lock. From here on, no renewal is sent, and `check` and `lost` report the lock as released. If a
+    /// failure might be temporary, it retries with the same request id, as often as
+    /// [`Retry::default`](crate::Retry::default) allows.
     ///
-    /// [`Error::NotReleased`] means that the lease had ended before: somebody else may have had the lock meanwhile.
+    /// [`Error::NotReleased`] means that the lease had ended before. Another client might have held the lock in the
+    /// meantime.
     pub async fn release(mut self) -> Result<(), Error> {
         self.let_go().await;
         let result = self.lease.proof.release().await;
@@ -164,11 +168,12 @@ impl LockGuard {
         result
     }
 
-    /// Leaves the lock held for `time` from now, or a little longer, with nobody to renew it or give it back: so that
-    /// work that was quick is not done again at once by another. Tried as often as a [release](Self::release).
+    /// Leaves the lock held for `time` from now, or slightly longer, without renewing or releasing it. Use this so
+    /// that another client does not repeat a quick job immediately. It retries as often as
+    /// [`release`](Self::release).
     ///
-    /// A lease is never made to end sooner, so `time` should not be less than the ttl. If the server refuses, because
-    /// `time` is more than it allows for example, the lock is given back, as by a drop.
+    /// This never makes a lease end sooner, so `time` should be at least the TTL. If the server rejects the request,
+    /// for example because `time` exceeds its limit, the lock is released as by a drop.
     pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
         check_left(time)?;
         self.let_go().await;
@@ -178,7 +183,7 @@ impl LockGuard {
         result.map(drop)
     }
 
-    /// Nothing is renewed after this, and whoever asks is told it is not ours.
+    /// Stops the renewals. From here on, `check` and `lost` report the lock as released.
     async fn let_go(&mut self) {
         self.tenure.lose(Lost::Released);
         self.sentinel = None;
@@ -206,7 +211,7 @@ impl fmt::Debug for LockGuard {
     }
 }
 
-/// What the server granted. Dropped before it is over, it is given back as well as that can be done.
+/// A granted lease. If it is dropped before it is released, it is released in the background if possible.
 pub(crate) struct Lease {
     proof: Proof,
     is_over: bool,
@@ -218,18 +223,18 @@ impl Lease {
         Self { proof, is_over: false }
     }
 
-    /// How long the lease lasts from when the request was sent.
+    /// Returns how long the lease lasts from when the request was sent.
     pub(crate) fn expires_in(&self) -> Duration {
         self.proof.acquired.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis)
     }
 
-    /// Gives it back, whether that works or not.
+    /// Tries to release the lease.
     pub(crate) async fn give_back(mut self) {
         self.is_over = true;
         self.proof.give_back(&self.proof.client).await;
     }
 
-    /// Renews it, and returns how long it lasts from when this was called.
+    /// Renews the lease, and returns how long it lasts from when this was called.
     pub(crate) async fn renew(&self, ttl: Duration) -> Result<Duration, Error> {
         self.proof.renew(ttl).await
     }
@@ -243,7 +248,7 @@ impl Drop for Lease {
     }
 }
 
-/// What shows the server that a lease is ours.
+/// The ids and the token that prove to the server that this client holds the lease.
 #[derive(Clone)]
 struct Proof {
     client: Client,
@@ -259,7 +264,7 @@ impl Proof {
             lease_id: lease_id.clone(),
             fencing_token: *fencing_token,
             extend_by_ms: millis(ttl),
-            // Renewing twice is renewing once.
+            // A repeated renewal has the same effect as one, so it needs no request id.
             request_id: None,
         };
         let renewed = self.client.renew(lock_name, &request).await?;
@@ -282,7 +287,7 @@ impl GiveBack for Proof {
     async fn give_back(&self, client: &Client) {
         let proof = Self { client: client.clone(), ..self.clone() };
         if let Err(error) = proof.release().await {
-            tracing::warn!(lock = self.acquired.lock_name, %error, "a dropped lock was not given back");
+            tracing::warn!(lock = self.acquired.lock_name, %error, "a dropped lock was not released");
         }
     }
 

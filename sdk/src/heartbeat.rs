@@ -1,4 +1,4 @@
-//! Renewing in the background, for exactly as long as somebody wants it.
+//! Renews leases in the background, for as long as their guard exists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use crate::clock::{Clock, Moment};
 use crate::tenure::{Lost, Tenure};
 use crate::{Error, random};
 
-/// Parts of the ttl: when to renew, how long one try may take, and the pauses between tries that fail.
+/// Fractions of the TTL: when to renew, the time limit of one try, and the pauses between failed tries.
 const RENEW_AFTER: u32 = 3;
 const TRY_FOR: u32 = 6;
 const PAUSE_MIN: u32 = 40;
 const PAUSE_MAX: u32 = 10;
-/// However short the ttl, a try gets this long.
+/// Minimum time limit of one try, however short the TTL.
 const TRY_FOR_MIN: Duration = Duration::from_millis(50);
 
-/// A task that renews. It ends with this value, at the latest.
+/// A task that renews a lease. Dropping this stops the task.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     task: JoinHandle<()>,
 }
 
 impl Heartbeat {
-    /// Renews what ends at `end` unless renewed, and is called `what` in the log. `renew` returns how long it lasts
-    /// from when that was called.
+    /// Renews a lease that ends at `end` unless renewed; the log calls it `what`. `renew` returns how long the lease
+    /// lasts from when it was called.
     pub(crate) fn start<R, F>(
         clock: Arc<dyn Clock>,
         tenure: Arc<Tenure>,
@@ -41,7 +41,7 @@ impl Heartbeat {
         Self { task: tokio::spawn(beat(clock, tenure, what, ttl, end, renew)) }
     }
 
-    /// Ends it, and returns when it has ended: nothing is sent by it after that.
+    /// Stops the task, and returns when it has stopped. It sends nothing after that.
     pub(crate) async fn stop(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -65,7 +65,7 @@ async fn beat<R, F>(
     R: Fn() -> F,
     F: Future<Output = Result<Duration, Error>>,
 {
-    // Counted back from the end: after a wait in the queue, the send time is long ago.
+    // Counted back from the end, because after a wait in the queue the send time is long ago.
     let mut next_at = end - (ttl - ttl / RENEW_AFTER);
     let mut n_failed = 0;
     loop {
@@ -96,7 +96,7 @@ async fn beat<R, F>(
                 tenure.lose(Lost::Ended);
                 return;
             }
-            // Any other answer says nothing about the lease. It may be over then; the deadline will tell.
+            // No other error reveals whether the lease has ended. If it has, the deadline passes.
             Err(error) => {
                 tracing::warn!(lock = what, %error, n_failed, "a renewal failed, it is tried again");
                 next_at = clock.now() + pause(ttl, n_failed);
@@ -106,7 +106,7 @@ async fn beat<R, F>(
     }
 }
 
-/// The server knows that there is nothing to renew.
+/// Returns whether the server knows that there is no lease or session to renew.
 fn is_final(error: &Error) -> bool {
     match error {
         Error::NotRenewed(_) | Error::NotRenewedAll(_) => true,

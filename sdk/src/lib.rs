@@ -1,4 +1,4 @@
-//! A client of the lock server Leasehold: locks that renew themselves, and say when they are lost.
+//! A client for the Leasehold lock server. Its locks are renewed automatically, and it reports when one is lost.
 //!
 //! ```no_run
 //! # async fn work() {}
@@ -17,35 +17,35 @@
 //! # }
 //! ```
 //!
-//! - [`Client`] has every call of the native dialect, with the types of [`api`]. Each [`Error`] says whether to
-//!   try again and whether it may have taken effect.
-//! - [`Client::lock`] asks for a lock and gives a [`LockGuard`]: it waits in the queue over broken connections,
-//!   renews in the background at a third of the ttl, and completes [`lost`](LockGuard::lost) in time.
-//! - [`LockRequest::run`] does a piece of work under a lock and gives it back in every way out.
-//! - [`Client::locks`] asks for several locks or none and gives a [`MultiGuard`], and has a
-//!   [`run`](LocksRequest::run) too.
-//! - [`Client::session`] is the same for many locks with one keep-alive.
-//! - [`Client::watch`] tells what happens to locks, and when it cannot be sure to have told all.
-//! - [`Client::election`] has one leader at a time, and tells who it is.
-//! - [`blocking`] is all of that for programs without async.
-//! - [`FencingGate`] is for the other side: what is protected refuses what comes too late.
+//! - [`Client`] has every call of the native API, with the types in [`api`]. Each [`Error`] reports whether to retry
+//!   and whether the request might have taken effect.
+//! - [`Client::lock`] acquires a lock and returns a [`LockGuard`]. It waits in the queue across broken connections,
+//!   renews in the background after a third of the TTL, and completes [`lost`](LockGuard::lost) in time.
+//! - [`LockRequest::run`] runs a closure while it holds a lock, and releases the lock however the closure ends.
+//! - [`Client::locks`] acquires several locks together and returns a [`MultiGuard`]. It also has a
+//!   [`run`](LocksRequest::run).
+//! - [`Client::session`] acquires many locks with one keep-alive.
+//! - [`Client::watch`] streams lock events, and reports when events might be missing.
+//! - [`Client::election`] elects one leader at a time, and returns who it is.
+//! - [`blocking`] has all of this for programs without async.
+//! - [`FencingGate`] is for the resource that a lock protects: it rejects writes that come too late.
 //!
 //! # Time
 //!
-//! A deadline is the time at which a request was *sent*, plus what the server gave for it, less 1 % because clocks
-//! drift, less a margin to act in. So it comes before the end of the lease at the server, however long the answer
-//! took. The [clock] goes on while the machine is suspended. The wall clock decides nothing.
+//! A deadline is the time at which a request was *sent*, plus the lease duration in the response, less 1 % for clock
+//! drift, less a margin to act in. So it comes before the lease ends at the server, however long the response took.
+//! The [clock] keeps counting while the machine is suspended. The wall clock is not used.
 //!
-//! # What is not promised
+//! # What is not guaranteed
 //!
-//! That you stop in time. A process can be paused anywhere, also between finding its lock held and writing. The
-//! lock tells everybody else; only a fencing token, checked by what is written to, tells the late writer. See
-//! [`LockGuard`] for the promises and [`FencingGate`] for the rest.
+//! That your code stops in time. A process can be paused anywhere, even between checking its lock and writing. The
+//! lock keeps other clients out until the lease ends; after that, only a fencing token that the resource checks stops
+//! the late writer. See [`LockGuard`] for the guarantees and [`FencingGate`] for the rest.
 //!
-//! Everything runs on tokio; renewals are a task of the runtime in which the lock was acquired. A URL is
-//! `https://`, `http://` or `unix:/path`. An API key is not sent over plain HTTP to another machine unless
-//! [`ClientBuilder::insecure`] says so, and redirects are never followed. What happens is told to `tracing`: a span for
-//! each acquire, an event for a renewal that failed, a lock that was lost and one that was not given back.
+//! Everything runs on tokio. Renewals are a task of the runtime in which the lock was acquired. A URL is `https://`,
+//! `http://` or `unix:/path`. An API key is not sent over plain HTTP to another machine unless
+//! [`ClientBuilder::insecure`] allows it, and redirects are never followed. The client logs to `tracing`: a span for
+//! each acquire, and an event for each failed renewal, each lost lock and each lock that could not be released.
 
 mod address;
 pub mod blocking;
@@ -92,7 +92,7 @@ pub use session::{Session, SessionRequest};
 pub use stream::EventStream;
 pub use tenure::Lost;
 
-/// The example of the README is tried with those of the documentation.
+/// Compiles the examples in the README with the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,5 @@
-//! A place in a queue, or a grant that is on its way: given up at once by whoever does not want it any longer.
+//! A position in a queue, or a grant that is on its way. If the caller no longer wants it, it is given up
+//! immediately.
 
 use leasehold_api::CancelRequest;
 
@@ -7,33 +8,35 @@ use crate::retry::persist;
 use crate::terms::Wish;
 use crate::{Client, Error};
 
-/// What the server may have for a request. Dropped before that is in anybody's hands, it tells the server that nobody
-/// waits there any more, and gives back what was granted meanwhile: otherwise a place would be kept for a connection
-/// that might come back, and a lease for as long as it lasts.
+/// What the server might hold for a request: a position in the queue or a granted lease. If this is dropped before
+/// the caller has the result, it cancels the wait at the server and releases a lease that was granted in the
+/// meantime. Otherwise the server would keep the position for a connection that might return, and the lease until it
+/// expires.
 pub(crate) struct Place<'a, W: Wish> {
     wish: &'a W,
     request_id: Option<String>,
 }
 
 impl<'a, W: Wish> Place<'a, W> {
-    /// Of no request yet.
+    /// Creates it without a request.
     pub(crate) fn new(wish: &'a W) -> Self {
         Self { wish, request_id: None }
     }
 
-    /// It is that of this request.
+    /// Sets the request that the position belongs to.
     pub(crate) fn take(&mut self, request_id: &str) {
         self.request_id = Some(request_id.into());
     }
 
-    /// The request was refused, or nobody knows.
+    /// Records that the request failed. If the outcome is unknown, the position is still given up on drop.
     pub(crate) fn refused(&mut self, error: &Error) {
         if !error.may_have_taken_effect() {
             self.request_id = None;
         }
     }
 
-    /// There is nothing to give up: somebody has what was granted, or is told that it may have been.
+    /// Records that there is nothing to give up: the caller has the lease, or has an error that it might have been
+    /// granted.
     pub(crate) fn settle(&mut self) {
         self.request_id = None;
     }
@@ -59,7 +62,8 @@ impl<W: Wish> Leaving<W> {
         if persist(client, || client.cancel(&request)).await? {
             return Ok(());
         }
-        // Nobody waits, so it may have been granted. The same request tells, and what it gives is given back.
+        // The request no longer waits, so its lease might have been granted. Repeating the request returns that
+        // lease, which is then released.
         let wish = self.wish.by(client);
         let granted = persist(client, || wish.ask(&self.request_id, None)).await?;
         wish.give_back(granted).await;

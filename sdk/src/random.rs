@@ -1,22 +1,22 @@
-//! Names nobody else has, and pauses nobody else takes.
+//! Unique names, and pauses with jitter.
 
 use std::time::Duration;
 
-/// An id for one request.
+/// Returns a new request id.
 pub(crate) fn request_id() -> String {
     hex(&bytes::<16>())
 }
 
-/// An owner that is this client and no other.
+/// Returns an owner id that is unique to this client.
 pub(crate) fn owner() -> String {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
-    // The server takes owners of up to 256 bytes.
+    // The server accepts owner ids of up to 256 bytes.
     let host: String = host.chars().take(60).collect();
     format!("{host}-{}-{}", std::process::id(), hex(&bytes::<4>()))
 }
 
-/// Between half of `pause` and all of it.
+/// Returns a random duration between half of `pause` and all of it.
 pub(crate) fn jittered(pause: Duration) -> Duration {
     let fraction = f64::from(u32::from_le_bytes(bytes())) / f64::from(u32::MAX);
     pause.mul_f64(0.5 + 0.5 * fraction)

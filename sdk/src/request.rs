@@ -1,4 +1,4 @@
-//! Asking for a lock.
+//! Requests for one lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::tenure::Tenure;
 use crate::terms::{Terms, Wish, millis, obtain, settings, work_under};
 use crate::{Client, Error, LockGuard, Retry};
 
-/// A lock to be asked for: `client.lock("orders").ttl(..).wait(..).acquire().await`.
+/// A request for a lock: `client.lock("orders").ttl(..).wait(..).acquire().await`.
 ///
-/// Every try carries the same request id, so however often a connection breaks there is one lease, one place
-/// in the queue and one answer. A future that is dropped leaves the queue.
+/// Every try has the same request id. So however often a connection breaks, there is one lease, one position in the
+/// queue and one result. Dropping the future leaves the queue.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is asked before `acquire`"]
 pub struct LockRequest {
@@ -45,43 +45,45 @@ impl LockRequest {
         self
     }
 
-    /// Share it with others that say so too.
+    /// Shares the lock with other clients that request it as shared.
     pub fn shared(mut self) -> Self {
         self.mode = Some(Mode::Shared);
         self
     }
 
-    /// Share it with up to `limit` in all, who all name the same number. Tokens of such leases fence nothing.
+    /// Shares the lock with up to `limit` holders in total. All of them must pass the same limit. The tokens of such
+    /// leases do not fence.
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// If the lease expires, keep the lock for this owner so long.
+    /// If the lease expires, reserves the lock for this owner for this long.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
     }
 
-    /// The lock, if it is free or becomes free within [`wait`](Self::wait). The queue is first come, first served,
-    /// and a broken connection or a quick restart of the server does not cost the place in it. A server that is gone
-    /// for longer than [`Retry::attempts_max`] failures in a row take, about 5 s unless given, ends the wait; one that
-    /// answers 503 `BUSY` or `UNKNOWN` is asked again for as long as the wait lasts. An owner who cancels the wait and
-    /// an operator who revokes it end it at once: that is [`Error::NotAcquired`].
+    /// Acquires the lock, if it is free or becomes free within [`wait`](Self::wait). The queue is first come, first
+    /// served. A broken connection or a quick restart of the server does not lose the position in it. If the server
+    /// stays unreachable for [`Retry::attempts_max`] failures in a row, by default about 5 s, the wait fails. If it
+    /// responds with 503 `BUSY` or `UNKNOWN`, the client retries for as long as the wait lasts. If the owner cancels
+    /// the wait or an operator revokes it, it ends immediately with [`Error::NotAcquired`].
     pub async fn acquire(self) -> Result<LockGuard, Error> {
         let manner = self.terms.manner();
         self.ask(manner).await
     }
 
-    /// The lock, by coming back whenever the server recommends it. It does not queue: whoever does goes first.
+    /// Acquires the lock by retrying whenever the server recommends. It does not queue, so waiters in the queue go
+    /// first.
     pub async fn acquire_with_retry(self) -> Result<LockGuard, Error> {
         self.ask(Manner::Return).await
     }
 
-    /// Does the work while the lock is held, and gives the lock back in every way out: the work is done, it fails, it
-    /// panics, or this future is dropped. If the lock is lost meanwhile the work is dropped where it waits, and the
-    /// result is [`Error::Lost`]. What it does without waiting cannot be stopped: send the
-    /// [token](LockGuard::fencing_token) along.
+    /// Runs `work` while the lock is held, and releases the lock however the work ends: it completes, fails or
+    /// panics, or this future is dropped. If the lock is lost in the meantime, the work is dropped at its next await
+    /// point, and the result is [`Error::Lost`]. Code between await points cannot be stopped: send the
+    /// [token](LockGuard::fencing_token) with every write.
     ///
     /// ```no_run
     /// # async fn book(_token: u64) -> u32 { 7 }
@@ -101,7 +103,7 @@ impl LockRequest {
         obtain(&self, manner, margin).instrument(span).await
     }
 
-    /// Returns the margin, if everything makes sense together.
+    /// Checks the settings and returns the margin.
     fn check(&self) -> Result<Duration, Error> {
         let invalid = |why: &str| Err(Error::Invalid(why.into()));
         if let Some((_, session)) = &self.session {
@@ -157,8 +159,8 @@ impl Wish for LockRequest {
         }
         let (clock, ttl) = (self.client.clock(), self.terms.ttl());
         let mut granted = (sent_at, lease.expires_in());
-        // What the server gave counts from the send time, and clocks may have drifted apart over the wait by more
-        // than the whole lease. A renewal counts from now.
+        // The granted duration counts from the send time, and the two clocks might have drifted apart during the wait
+        // by more than the whole lease. A renewal counts from now.
         if clock.now().since(sent_at) > ttl {
             let sent_at = clock.now();
             if let Ok(expires_in) = lease.renew(ttl).await {

@@ -1,4 +1,4 @@
-//! When to ask again.
+//! Decides when to retry a request.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use leasehold_api::{Code, Reason};
 use crate::clock::Moment;
 use crate::{Client, Error, random};
 
-/// How often and how long something is tried. Everything is bounded.
+/// How often and for how long a request is retried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
-    /// Most tries. While waiting in a queue only those count that failed one after the other; that a wait is asked for
-    /// again after half a minute without a word is no failure. Nor is 503 `BUSY` or `UNKNOWN` there, with which a
-    /// server answers that cannot reach its store: only the end of the wait ends that.
+    /// Maximum number of tries. While waiting in a queue, only consecutive failures count. Repeating the wait after
+    /// half a minute without a response is not a failure. Nor is 503 `BUSY` or `UNKNOWN`, which a server sends if it
+    /// cannot reach its store: those are retried until the wait is over.
     pub attempts_max: u32,
-    /// No try begins later than this after the first one; where a wait is given, that counts instead.
+    /// Time limit for starting another try, from the first one. For a request with a wait, the wait counts instead.
     pub total_max: Duration,
-    /// The pause after the first failure; it doubles with each.
+    /// The pause after the first failure. It doubles with each failure.
     pub pause_min: Duration,
-    /// The longest pause after a failure.
+    /// Maximum pause after a failure.
     pub pause_max: Duration,
 }
 
 impl Default for Retry {
-    /// 8 tries in 20 s, with pauses from 50 ms to 2 s.
+    /// Up to 8 tries in 20 s, with pauses from 50 ms to 2 s.
     fn default() -> Self {
         Self {
             attempts_max: 8,
@@ -34,38 +34,38 @@ impl Default for Retry {
     }
 }
 
-/// What is done about a lock that somebody else has.
+/// What to do if another client holds the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
-    /// Nothing: that is the answer.
+    /// Return the error.
     Once,
-    /// Wait in its queue.
+    /// Wait in the queue of the lock.
     Queue,
-    /// Come back when the server says so.
+    /// Retry when the server recommends it.
     Return,
 }
 
-/// A wait that ends so long before its time was ended by somebody: cancelled, or revoked. Both must be exceeded: clocks
-/// differ, and the server counts from when it received what we sent.
+/// A wait that ends earlier than its time by more than this was cancelled or revoked. Both limits must be exceeded,
+/// because clocks differ and the server counts from when it received the request.
 const EARLY_MIN: Duration = Duration::from_millis(100);
 const EARLY_PART: u32 = 10;
 
-/// The tries so far.
+/// The state of a request across its tries.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     retry: Retry,
     manner: Manner,
     give_up_at: Moment,
-    /// When the latest try began.
+    /// When the latest try started.
     begun_at: Moment,
-    /// The wait it asked for, if an early end of that is an answer.
+    /// The wait that the latest try requested, if an early end of it is final. Otherwise zero.
     wait: Duration,
     n_attempts: u32,
-    /// Tries in a row that failed, for the length of the pause.
+    /// Number of consecutive failures, which determines the pause.
     n_pauses: u32,
-    /// Those of them that count while waiting in a queue.
+    /// Number of consecutive failures that count while waiting in a queue.
     n_failures: u32,
-    /// The wait is over, and one more server is asked.
+    /// The wait is over, and one more server is being tried.
     is_last: bool,
 }
 
@@ -86,18 +86,18 @@ impl Attempts {
         }
     }
 
-    /// The next try begins. A wait of this length that ends early is the answer; with zero none is.
+    /// Starts the next try. If a wait of this length ends early, that is final; with zero, it never is.
     pub(crate) fn begin(&mut self, now: Moment, wait: Duration) {
         (self.begun_at, self.wait) = (now, wait);
     }
 
-    /// Nothing was said for a part of the wait, as is usual where a lock is held for long.
+    /// Records that part of the wait passed without a response, which is normal if a lock is held for long.
     pub(crate) fn goes_on(&mut self) {
         (self.n_pauses, self.n_failures) = (0, 0);
     }
 
-    /// The pause before one more try after a wait that ended with no word from its server: another one, if there is
-    /// another, may know better. `None` if this was that try, or if it has an answer.
+    /// Returns the pause before one more try, after a wait ended without a response: if there is another server, it
+    /// might know the outcome. Returns `None` if this was already that try, or if the error is a response.
     pub(crate) fn once_more(&mut self, error: &Error) -> Option<Duration> {
         let is_silent = self.manner == Manner::Queue && matches!(error, Error::Broken(_));
         let is_left = self.n_failures < self.retry.attempts_max;
@@ -105,13 +105,13 @@ impl Attempts {
             .then_some(self.retry.pause_min)
     }
 
-    /// Whether a wait that is over now was ended by somebody. Asking again would undo that.
+    /// Returns whether a wait that is now over was cancelled or revoked. Repeating the request would undo that.
     fn was_ended(&self, now: Moment) -> bool {
         let left = self.wait.saturating_sub(now.since(self.begun_at));
         left > EARLY_MIN && left > self.wait / EARLY_PART
     }
 
-    /// The pause before the next try; `None` if this error is the answer.
+    /// Returns the pause before the next try, or `None` if the error is final.
     pub(crate) fn after(&mut self, error: &Error, now: Moment) -> Option<Duration> {
         self.n_attempts += 1;
         let pause = match error {
@@ -125,16 +125,16 @@ impl Attempts {
                 };
                 let recommended = error.retry_after().filter(|_| returns)?;
                 let pause = recommended + random::jittered(recommended / 4);
-                // Whoever kept its place until the wait was over goes straight to the back of the queue. But a server
-                // that says at once that the wait is over is not asked more often than it recommends, or than any
-                // failing one.
+                // A request that waited until its time was over joins the back of the queue again without a pause.
+                // But a server that ends the wait immediately is not tried more often than it recommends, or than any
+                // failing server.
                 if no.reason == Reason::WaitTimeout {
                     pause.max(self.retry.pause_min).saturating_sub(now.since(self.begun_at))
                 } else {
                     pause
                 }
             }
-            // It lasts as long as its operator wants: whoever does not wait has its answer.
+            // Maintenance lasts as long as the operator wants, so a request without a wait fails immediately.
             Error::Failed { failure, .. }
                 if failure.code == Code::Maintenance && self.manner == Manner::Once =>
             {
@@ -157,30 +157,30 @@ impl Attempts {
     }
 }
 
-/// Whether one of the tries so far may have taken effect.
+/// Whether one of the tries so far might have taken effect.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt(bool);
 
 impl Doubt {
-    /// The error of the latest try, and whether any of them may have taken effect.
+    /// Returns the error of the latest try, marked as uncertain if an earlier try might have taken effect.
     pub(crate) fn over(&mut self, error: Error) -> Error {
         let error = if self.0 { error.after_uncertain() } else { error };
         self.0 = error.may_have_taken_effect();
         error
     }
 
-    /// May a try have taken effect?
+    /// Returns whether a try might have taken effect.
     pub(crate) fn is_left(&self) -> bool {
         self.0
     }
 
-    /// Something else is asked from now on.
+    /// Starts over, for a different request.
     pub(crate) fn end(&mut self) {
         self.0 = false;
     }
 }
 
-/// Asks the same again as long as that may help, as often as [`Retry::default`] says.
+/// Repeats a request as long as that might help, within the limits of [`Retry::default`].
 pub(crate) async fn persist<T, F>(client: &Client, question: impl Fn() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_is_an_answer_unless_one_means_to_come_back() {
+    fn a_held_lock_is_final_unless_the_caller_wants_to_retry() {
         let held = refusal(Reason::Held);
         assert_eq!(again(Manner::Once, &held), None);
         assert_eq!(again(Manner::Queue, &held), None);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_and_broken_are_tried_again_in_every_manner() {
+    fn busy_and_broken_requests_are_retried_in_every_manner() {
         let broken = Error::Broken("cut".into());
         for manner in [Manner::Once, Manner::Queue, Manner::Return] {
             assert!(again(manner, &refusal(Reason::BusyRetry)).is_some());
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_tried_again() {
+    fn an_invalid_request_is_not_retried() {
         assert_eq!(again(Manner::Return, &Error::Invalid("no".into())), None);
         assert_eq!(again(Manner::Once, &refusal(Reason::QueueFull)), None);
     }
 
     #[test]
-    fn maintenance_is_an_answer_to_those_who_do_not_wait() {
+    fn maintenance_fails_a_request_that_does_not_wait() {
         let failure = leasehold_api::Failure::new(Code::Maintenance, "in maintenance");
         let maintenance = Error::Failed { status: 503, failure };
         assert_eq!(again(Manner::Once, &maintenance), None);
@@ -275,7 +275,7 @@ mod tests {
         Error::Failed { status: 503, failure: leasehold_api::Failure::new(code, "no") }
     }
 
-    /// How long these tries go on where every one of them fails so.
+    /// Returns how long the retries continue if every try fails with this error.
     fn lasts(mut attempts: Attempts, error: &Error) -> Duration {
         let mut now = Moment::default();
         while let Some(pause) = attempts.after(error, now) {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_of_the_store_ends_a_wait_only_with_its_time() {
+    fn a_wait_outlasts_a_store_outage_until_its_own_time_is_over() {
         for code in [Code::Unknown, Code::Busy] {
             let queued = lasts(attempts(Manner::Queue), &outage(code));
             assert!(queued > Duration::from_secs(57), "{code:?}: {queued:?}");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_over_at_once_is_not_begun_again_at_once() {
+    fn a_wait_that_ends_immediately_is_not_repeated_immediately() {
         let begun_at = Moment::default() + Duration::from_secs(1);
         let pause = |took| {
             let mut queued = attempts(Manner::Queue);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_somebody_ended_is_not_begun_again() {
+    fn a_wait_that_was_cancelled_or_revoked_is_not_repeated() {
         let begun_at = Moment::default() + Duration::from_secs(1);
         let again = |wait, took| {
             let mut queued = attempts(Manner::Queue);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_taken_effect_once_may_have_until_there_is_an_answer() {
+    fn an_uncertain_effect_stays_uncertain_until_there_is_a_response() {
         let mut doubt = Doubt::default();
         let unreachable = || Error::Unreachable("http://b: refused".into());
         assert!(!doubt.over(unreachable()).may_have_taken_effect());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_ends_in_silence_is_followed_by_one_more_try() {
+    fn a_wait_that_ends_without_a_response_is_followed_by_one_more_try() {
         let broken = Error::Broken("nothing came".into());
         let mut queued = attempts(Manner::Queue);
         assert_eq!(queued.once_more(&refusal(Reason::WaitTimeout)), None, "that is an answer");
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_wait_without_a_word_is_no_failure() {
+    fn a_part_of_a_wait_without_a_response_is_not_a_failure() {
         let mut queued = attempts(Manner::Queue);
         for _ in 0..20 {
             assert!(queued.after(&Error::Broken("cut".into()), Moment::default()).is_some());

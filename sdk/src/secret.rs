@@ -1,8 +1,8 @@
-//! What must not be seen in logs.
+//! Values that must not appear in logs.
 
 use std::fmt;
 
-/// A text that is not shown: a key, or the id of a session.
+/// A text that `Debug` does not print, such as an API key or a session id.
 #[derive(Clone)]
 pub(crate) struct Secret(pub(crate) String);
 

@@ -1,4 +1,4 @@
-//! Hearing of the end of a lease when it ends, not when it is renewed.
+//! Learns of the end of a lease when it ends, instead of at the next renewal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use crate::sse::Messages;
 use crate::tenure::Tenure;
 use crate::{Client, Error};
 
-/// The pause after the server could not be watched for a while.
+/// The pause after a watch failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A task that watches one lease. It ends with this value, at the latest.
+/// A task that watches one lease. Dropping this stops the task.
 #[derive(Debug)]
 pub(crate) struct Sentinel {
     task: JoinHandle<()>,
 }
 
 impl Sentinel {
-    /// Watches the lease of `lock` that `proof` is of, and ends `tenure` when the server says that it is over. If the
-    /// server cannot be watched, renewals still tell.
+    /// Watches the lease of `lock` that `proof` belongs to, and ends `tenure` when the server reports that the lease
+    /// has ended. If watching fails, the next renewal notices the end.
     pub(crate) fn start(
         client: Client,
         lock: String,
@@ -51,7 +51,7 @@ impl Drop for Sentinel {
     }
 }
 
-/// Returns when the lease is over, as far as we are told, and how if that was told too.
+/// Returns when the server reports that the lease has ended, and how it ended if the server reported that.
 async fn ended(client: &Client, lock: &str, proof: &WatchLeaseRequest) -> Option<LeaseEnd> {
     loop {
         let error = match watch(client, lock, proof).await {
@@ -62,7 +62,7 @@ async fn ended(client: &Client, lock: &str, proof: &WatchLeaseRequest) -> Option
         match error {
             Error::Failed { failure, .. } if failure.code == Code::LeaseNotHeld => return None,
             error if error.is_retryable() => tokio::time::sleep(PAUSE).await,
-            // A server that does not let us watch will not do so later.
+            // A server that does not allow watching will not allow it later.
             _ => std::future::pending().await,
         }
     }

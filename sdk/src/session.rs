@@ -1,4 +1,4 @@
-//! One keep-alive for any number of locks.
+//! Sessions: one keep-alive for any number of locks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::tenure::Tenure;
 use crate::terms::{DEFAULT_TTL, margin, millis};
 use crate::{Client, Error, LockRequest, Lost, Retry};
 
-/// A session to be opened: `client.session().ttl(..).open().await`.
+/// A request for a session: `client.session().ttl(..).open().await`.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is asked before `open`"]
 pub struct SessionRequest {
@@ -31,32 +31,32 @@ impl SessionRequest {
         Self { client, owner, ttl: DEFAULT_TTL, margin: None, retry: Retry::default() }
     }
 
-    /// The owner of the session, if not the client's [`owner`](Client::owner).
+    /// The owner of the session. Default: the client's [`owner`](Client::owner).
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = owner.into();
         self
     }
 
-    /// How long it lasts without a keep-alive: 30 s unless given.
+    /// How long the session lasts without a keep-alive. Default: 30 s.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// As that of a [lock](LockRequest::margin).
+    /// How long before its end the session counts as lost: see [the margin of a lock](LockRequest::margin).
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = Some(margin);
         self
     }
 
-    /// How failures are tried again. A try whose answer was lost may leave a session behind that nobody knows;
-    /// it holds nothing and runs out.
+    /// How failures are retried. A try whose response was lost can leave a session behind that no client knows. It
+    /// holds no lock, and expires.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Opens it and keeps it alive.
+    /// Opens the session and keeps it alive.
     pub async fn open(self) -> Result<Session, Error> {
         let margin = margin(self.ttl, self.margin)?;
         let request = OpenSessionRequest { owner_id: self.owner, ttl_ms: millis(self.ttl) };
@@ -87,8 +87,8 @@ impl SessionRequest {
     }
 }
 
-/// A session that is kept alive until it is [closed](Self::close), dropped or [lost](Self::lost). Every lock in it
-/// is lost with it. Its promises are those of a [`LockGuard`](crate::LockGuard).
+/// A session that is kept alive until it is [closed](Self::close), dropped or [lost](Self::lost). Every lock in it is
+/// lost with it. Its guarantees are those of a [`LockGuard`](crate::LockGuard).
 #[must_use = "the session is closed when this is dropped"]
 pub struct Session {
     client: Client,
@@ -122,38 +122,38 @@ impl Session {
         Self { client, id, owner, tenure, heartbeat: Some(heartbeat), is_closed: false }
     }
 
-    /// Asks for a lock that lasts as long as the session.
+    /// Starts a request for a lock that lasts as long as the session.
     pub fn lock(&self, name: impl Into<String>) -> LockRequest {
         self.client.lock(name).of_session(&self.id, &self.owner, self.tenure.clone())
     }
 
-    /// Its id: a secret.
+    /// Returns the session id. It is a secret.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The owner of the session.
+    /// Returns the owner of the session.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// When it counts as lost unless it is kept alive before.
+    /// Returns when the session counts as lost unless it is kept alive before.
     pub fn deadline(&self) -> Moment {
         self.tenure.deadline()
     }
 
-    /// `Ok` as long as it is alive. Looks at the clock first.
+    /// Returns `Ok` while the session is alive. It reads the clock first.
     pub fn check(&self) -> Result<(), Lost> {
         self.tenure.check()
     }
 
-    /// Completes when it is lost. It does not borrow the session.
+    /// Completes when the session is lost. It does not borrow the session.
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
         let tenure = self.tenure.clone();
         async move { tenure.lost().await }
     }
 
-    /// Ends it and gives back every lock in it. `NO_SUCH_SESSION` means that it was over before.
+    /// Closes the session and releases every lock in it. `NO_SUCH_SESSION` means that it had ended before.
     pub async fn close(mut self) -> Result<(), Error> {
         self.tenure.lose(Lost::Released);
         if let Some(heartbeat) = self.heartbeat.take() {
@@ -172,7 +172,7 @@ async fn close(client: &Client, id: &str) -> Result<(), Error> {
     let mut doubt = Doubt::default();
     loop {
         match client.close_session(id).await {
-            // A try before may have done it.
+            // An earlier try might have closed the session.
             Err(Error::Failed { status: 404, .. }) if doubt.is_left() => return Ok(()),
             Err(error) => {
                 let error = doubt.over(error);
@@ -194,7 +194,7 @@ impl Drop for Session {
     }
 }
 
-/// A session that nobody keeps alive any more.
+/// An open session that is no longer kept alive.
 struct Open {
     client: Client,
     id: String,

@@ -1,4 +1,4 @@
-//! Connections: over TCP or a Unix socket, encrypted if the URL says so, within the time they may take.
+//! Makes connections over TCP or a Unix socket, with TLS if the URL requires it, within a time limit.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,23 +16,24 @@ use rustls::ClientConfig;
 use tokio::net::{TcpStream, UnixStream};
 use tower_service::Service;
 
-/// A peer that is gone without a word is noticed after about 25 s, also while we wait in a queue.
+/// Detects a peer that vanished after about 25 s, even during a wait in a queue.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(10);
 pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// What follows the number of a Unix socket in the host of its requests. Nobody looks it up.
+/// The suffix of the fake host name in requests to a Unix socket; the number of the socket precedes it. It is never
+/// resolved.
 const SOCKET_HOST: &str = ".leasehold.localhost";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
-/// The URL by which requests reach the Unix socket of this number.
+/// Returns the URL for requests to the Unix socket with this number.
 pub(crate) fn url_of_socket(number: usize) -> String {
     format!("http://{number}{SOCKET_HOST}")
 }
 
-/// Makes connections.
+/// Makes connections, with TLS where needed.
 #[derive(Clone)]
 pub(crate) struct Connector {
     https: HttpsConnector<Sockets>,
@@ -51,7 +52,7 @@ impl Connector {
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        // It is told of https, too.
+        // It also receives `https` URLs.
         tcp.enforce_http(false);
         let sockets = Sockets { tcp, unix_paths: unix_paths.clone() };
         Self { https: HttpsConnector::from((sockets, tls.clone())), timeout }
@@ -69,7 +70,8 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let (connecting, timeout) = (self.https.call(uri), self.timeout);
-        // A server that accepts and then says nothing to the handshake is not there either.
+        // The timeout includes the TLS handshake, because a server that accepts but does not respond to it is
+        // unreachable too.
         Box::pin(async move {
             let late = |_| io::Error::from(io::ErrorKind::TimedOut);
             tokio::time::timeout(timeout, connecting).await.map_err(late)?
@@ -77,7 +79,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Makes connections that nobody has encrypted yet.
+/// Makes unencrypted connections.
 #[derive(Clone)]
 pub(crate) struct Sockets {
     tcp: HttpConnector,
@@ -116,7 +118,7 @@ pub(crate) enum Socket {
     Unix(TokioIo<UnixStream>),
 }
 
-/// The same to either.
+/// Runs the same expression on either kind of stream.
 macro_rules! either {
     ($socket:expr, $stream:ident => $answer:expr) => {
         match $socket.get_mut() {

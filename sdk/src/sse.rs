@@ -1,4 +1,4 @@
-//! Server-Sent Events: bytes to messages.
+//! Parses Server-Sent Events from bytes to messages.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use hyper::body::Incoming;
 
 use crate::Error;
 
-/// The server says something at least every 15 s, if only a comment.
+/// Time without any data after which the connection counts as broken. The server sends at least a comment every 15 s.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Far more than any line of an event, or than all its data.
+/// Maximum size of a line, and of the data of an event. Real ones are far smaller.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// An open stream of messages.
@@ -24,7 +24,8 @@ impl Messages {
         Self { stream, parser: Parser::default() }
     }
 
-    /// The messages that the next piece of the stream completes, often none. Dropping the future loses nothing.
+    /// Returns the messages that the next piece of the stream completes, often none. Dropping the future loses no
+    /// message.
     pub(crate) async fn read(&mut self) -> Result<Vec<Message>, Error> {
         let broken = |why: &str| Error::Broken(why.into());
         let frame = tokio::time::timeout(SILENCE_MAX, self.stream.frame()).await;
@@ -35,7 +36,7 @@ impl Messages {
     }
 }
 
-/// Lines to messages.
+/// Assembles lines into messages.
 #[derive(Debug, Default)]
 struct Parser {
     line: Vec<u8>,
@@ -109,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_not_kept_for_ever() {
+    fn a_line_without_an_end_is_not_buffered_indefinitely() {
         let mut parser = Parser::default();
         assert!(parser.push(&vec![b'x'; LINE_BYTES_MAX + 1]).is_err());
     }
 
     #[test]
-    fn an_event_without_an_end_is_not_kept_for_ever() {
+    fn an_event_without_an_end_is_not_buffered_indefinitely() {
         let (mut parser, piece) = (Parser::default(), format!("data: {}\n", "x".repeat(1 << 16)));
         let n = (0..100).take_while(|_| parser.push(piece.as_bytes()).is_ok()).count();
         assert_eq!(n, 16, "1 MiB");

@@ -10,7 +10,7 @@ use crate::{Error, Events, Watched};
 
 type Next = Pin<Box<dyn Future<Output = (Events, Result<Watched, Error>)> + Send>>;
 
-/// What [`Events::next`] returns, over and over: for the combinators of `futures` and `tokio-stream`. It never ends.
+/// A stream of the results of [`Events::next`], for the combinators of `futures` and `tokio-stream`. It never ends.
 pub struct EventStream {
     next: Next,
 }

@@ -1,7 +1,7 @@
-//! How long something is ours: the one place that compares a deadline with the clock.
+//! Tracks how long a lease is held. Only this module compares a deadline with the clock.
 //!
-//! Every question looks at the clock before anything else, and a loss once seen stays: no answer that comes
-//! later brings back what somebody was already told is lost.
+//! Every check reads the clock first. Once a loss is reported, it stays: a later response does not bring the lease
+//! back.
 
 use std::fmt;
 use std::pin::pin;
@@ -14,18 +14,18 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, Moment};
 
-/// Two clocks may drift apart by one in so many.
+/// Clocks can drift apart by one part in this many.
 const DRIFT: u32 = 100;
 
-/// Why a lock is no longer ours.
+/// Why a lock is no longer held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Lost {
-    /// It was not renewed in time. The lease ends within the margin, or has ended while we were paused.
+    /// It was not renewed in time. The lease ends within the margin, or has ended while the process was paused.
     OutOfTime,
-    /// The server says that it is over: expired or revoked. Somebody else may have it already.
+    /// The server reported that the lease expired or was revoked. Another client might already hold the lock.
     Ended,
-    /// It was given back, or its session was closed.
+    /// It was released, or its session was closed.
     Released,
 }
 
@@ -34,23 +34,23 @@ impl fmt::Display for Lost {
         f.write_str(match self {
             Lost::OutOfTime => "the lease could not be renewed in time",
             Lost::Ended => "the server says that the lease is over: it expired or was revoked",
-            Lost::Released => "the lease was given back",
+            Lost::Released => "the lease was released",
         })
     }
 }
 
 impl std::error::Error for Lost {}
 
-/// What a holder knows of its time.
+/// What a holder knows about the time of its lease.
 #[derive(Debug)]
 pub(crate) struct Tenure {
     clock: Arc<dyn Clock>,
-    /// How long before its end it counts as lost.
+    /// How long before its end the lease counts as lost.
     margin: Duration,
     state: watch::Sender<State>,
-    /// It ends with this one at the latest.
+    /// The lease or session that limits this one.
     within: Option<Arc<Tenure>>,
-    /// What the server told of its end.
+    /// How the lease ended according to the server.
     ending: OnceLock<LeaseEnd>,
 }
 
@@ -62,7 +62,7 @@ struct State {
 }
 
 impl Tenure {
-    /// Granted for `expires_in` by the answer to what was sent at `sent_at`.
+    /// Creates a tenure for `expires_in`, granted by the response to the request sent at `sent_at`.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         margin: Duration,
@@ -74,20 +74,20 @@ impl Tenure {
         Self { clock, margin, state, within: None, ending }
     }
 
-    /// As long as `other`, unless it is given back before.
+    /// Creates a tenure that lasts as long as `other`, unless it is released before.
     pub(crate) fn within(other: Arc<Tenure>) -> Self {
         let state = watch::Sender::new(State { end: Moment::NEVER, lost: None });
         let (clock, margin, ending) = (other.clock.clone(), other.margin, OnceLock::new());
         Self { clock, margin, state, within: Some(other), ending }
     }
 
-    /// When it counts as lost unless renewed.
+    /// Returns when the lease counts as lost unless renewed.
     pub(crate) fn deadline(&self) -> Moment {
         let deadline = self.state.borrow().end - self.margin;
         self.within.as_ref().map_or(deadline, |other| deadline.min(other.deadline()))
     }
 
-    /// Until when nobody else can have it, if clocks drift no more than they may.
+    /// Returns until when no other client can hold the lock, if clocks drift no more than assumed.
     pub(crate) fn end(&self) -> Moment {
         let end = self.state.borrow().end;
         self.within.as_ref().map_or(end, |other| end.min(other.end()))
@@ -107,7 +107,7 @@ impl Tenure {
         }
     }
 
-    /// A renewal sent at `sent_at` was answered. What is lost by then stays lost.
+    /// Records the response to a renewal sent at `sent_at`. A lease that is already lost stays lost.
     pub(crate) fn extend(&self, sent_at: Moment, expires_in: Duration) -> Result<(), Lost> {
         self.check()?;
         let end = end(sent_at, expires_in);
@@ -115,22 +115,22 @@ impl Tenure {
         self.check()
     }
 
-    /// It is lost, unless it was before. Returns why.
+    /// Marks the lease as lost, unless it already is. Returns the reason.
     pub(crate) fn lose(&self, why: Lost) -> Lost {
         self.state.send_modify(|state| state.lost = state.lost.or(Some(why)));
         self.state.borrow().lost.unwrap_or(why)
     }
 
-    /// The server says that it is over, and perhaps how.
+    /// Records that the server reported the end of the lease, and how it ended if known.
     pub(crate) fn ended(&self, ending: Option<LeaseEnd>) {
         if let Some(ending) = ending {
-            // The first one counts, as of reasons.
+            // The first value counts, as with the reason.
             let _ = self.ending.set(ending);
         }
         self.lose(Lost::Ended);
     }
 
-    /// What the server told of its end, if that is why it is lost.
+    /// Returns how the lease ended according to the server, if that is why it is lost.
     pub(crate) fn ending(&self) -> Option<&LeaseEnd> {
         self.ending.get().filter(|_| self.state.borrow().lost == Some(Lost::Ended))
     }
@@ -141,7 +141,7 @@ impl Tenure {
         async move { drop(state.changed().await) }
     }
 
-    /// Completes when it is lost. Whoever polls it after a pause is told by that first poll.
+    /// Completes when the lease is lost. After a pause, the first poll completes.
     pub(crate) async fn lost(&self) -> Lost {
         let mut news = pin!(self.news());
         std::future::poll_fn(move |context| match self.check() {
@@ -177,7 +177,8 @@ impl Tenure {
     }
 }
 
-/// The end by our clock: never later than by the server's, which counts from when it received what we sent.
+/// Returns the end of the lease on this machine's clock. It is never later than the end at the server, which counts
+/// from when it received the request.
 fn end(sent_at: Moment, expires_in: Duration) -> Moment {
     sent_at + (expires_in - expires_in / DRIFT)
 }
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_not_brought_back_by_an_answer_that_comes_late() {
+    fn a_late_response_does_not_bring_back_a_lost_lease() {
         let (clock, tenure) = fresh();
         clock.advance(Duration::from_secs(8));
         let sent_at = clock.now();
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_loss_is_told_to_whoever_waits_and_a_renewal_moves_the_alarm() {
+    async fn a_loss_wakes_every_waiter_and_a_renewal_moves_the_alarm() {
         let (clock, tenure) = fresh();
         let mut lost = pin!(tenure.lost());
         assert!(poll_once(lost.as_mut()).is_pending());

@@ -1,4 +1,4 @@
-//! What one lock and several are asked for alike: the settings, the tries, and work under what was granted.
+//! The settings, retries and guarded work that requests for one lock and for several have in common.
 
 use std::time::Duration;
 
@@ -11,15 +11,16 @@ use crate::place::Place;
 use crate::retry::{Attempts, Doubt, Manner};
 use crate::{Client, Error, Lost, Retry, random};
 
-/// The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
+/// The server's default limit for a wait. A longer wait is split into several.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// No try of a wait lasts longer than this and the time an answer may take. Then the same is asked anew, under the same
-/// request id, which keeps the place: so a connection that nobody hears of any more is not waited on for ever.
+/// Maximum duration of one try of a wait, in addition to the response timeout. After that, the client repeats the
+/// request with the same request id, which keeps the position in the queue. So it does not wait indefinitely on a
+/// connection that has silently died.
 const WAIT_SLICE: Duration = Duration::from_secs(30);
-/// How long a lease lasts unless said.
+/// The default TTL.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
-/// Settings of a request, whatever is asked for.
+/// The settings of a request for one lock or several.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) owner: String,
@@ -52,7 +53,7 @@ impl Terms {
         margin(self.ttl(), self.margin)
     }
 
-    /// Whoever waits queues.
+    /// A request with a wait joins the queue.
     pub(crate) fn manner(&self) -> Manner {
         if self.wait.is_zero() { Manner::Once } else { Manner::Queue }
     }
@@ -62,45 +63,46 @@ impl Terms {
 macro_rules! settings {
     ($request:ty) => {
         impl $request {
-            /// Who asks, if not the client's [`owner`](Client::owner). A session's locks are its owner's.
+            /// The owner of the lease. Default: the client's [`owner`](Client::owner), or the session's owner for a
+            /// lock of a session.
             pub fn owner(mut self, owner: impl Into<String>) -> Self {
                 self.terms.owner = owner.into();
                 self
             }
 
-            /// How long a lease lasts if it is not renewed: 30 s unless given. It is renewed after a third of that.
+            /// How long a lease lasts without renewal. It is renewed after a third of that. Default: 30 s.
             pub fn ttl(mut self, ttl: Duration) -> Self {
                 self.terms.ttl = Some(ttl);
                 self
             }
 
-            /// Wait in the queue for so long: not at all unless given.
+            /// How long to wait in the queue. Default: not at all.
             pub fn wait(mut self, wait: Duration) -> Self {
                 self.terms.wait = wait;
                 self
             }
 
-            /// How long before its end a lease counts as lost: the time you need to stop. Unless given, 250 ms or a
-            /// tenth of the ttl, whichever is less. At most half of the ttl.
+            /// How long before its end a lease counts as lost: the time that your code needs to stop. At most half of
+            /// the TTL. Default: 250 ms or a tenth of the TTL, whichever is less.
             pub fn margin(mut self, margin: Duration) -> Self {
                 self.terms.margin = Some(margin);
                 self
             }
 
-            /// Shown to whoever looks at a lock.
+            /// Metadata that is shown to clients that read the lock.
             pub fn metadata(mut self, metadata: impl Into<Value>) -> Self {
                 self.terms.metadata = Some(metadata.into());
                 self
             }
 
-            /// Be told at once if a lock is revoked, not with the next renewal. It takes a connection for each lock for
-            /// as long as it is held.
+            /// Learns of a revocation immediately, instead of with the next renewal. It takes one connection per lock
+            /// for as long as the lock is held.
             pub fn watched(mut self) -> Self {
                 self.terms.is_watched = true;
                 self
             }
 
-            /// How failures are tried again, if not by [`Retry::default`].
+            /// How failures are retried. Default: [`Retry::default`].
             pub fn retry(mut self, retry: Retry) -> Self {
                 self.terms.retry = retry;
                 self
@@ -110,7 +112,7 @@ macro_rules! settings {
 }
 pub(crate) use settings;
 
-/// What is held: one lock or several.
+/// Holds one lock or several.
 pub(crate) trait Held: Send {
     fn check(&self) -> Result<(), Lost>;
     fn lost(&self) -> impl Future<Output = Lost> + Send;
@@ -118,14 +120,14 @@ pub(crate) trait Held: Send {
     fn names(&self) -> Vec<String>;
     fn ending(&self) -> Option<&LeaseEnd>;
 
-    /// The error of whoever needed it.
+    /// Returns the error for work that needed the lock.
     fn loss(&self, lost: Lost) -> Error {
         let ending = self.ending().cloned().map(Box::new);
         Error::Lost { lost, locks: self.names(), ending }
     }
 }
 
-/// A guard that has these by itself, for everybody to use.
+/// Implements [`Held`] for a guard by its own methods.
 macro_rules! held {
     ($guard:ty) => {
         impl $crate::terms::Held for $guard {
@@ -153,15 +155,15 @@ macro_rules! held {
 }
 pub(crate) use held;
 
-/// What is asked for: one lock or several.
+/// A request for one lock or several.
 pub(crate) trait Wish: Clone + Send + Sync + 'static {
     type Granted: Send;
     type Guard: Held;
-    /// A wait that is over early was ended by somebody, and is not begun again.
+    /// Whether a wait that is over early was cancelled or revoked, so that it is not repeated.
     const EARLY_IS_ENDED: bool;
 
     fn client(&self) -> &Client;
-    /// The same, asked for by another client.
+    /// Returns the same request by another client.
     fn by(&self, client: &Client) -> Self;
     fn terms(&self) -> &Terms;
     fn ask(
@@ -175,11 +177,11 @@ pub(crate) trait Wish: Clone + Send + Sync + 'static {
         sent_at: Moment,
         granted: Self::Granted,
     ) -> impl Future<Output = Self::Guard> + Send;
-    /// Gives back what nobody wants any more.
+    /// Releases leases that the caller no longer wants.
     fn give_back(&self, granted: Self::Granted) -> impl Future<Output = ()> + Send;
 }
 
-/// Asks until it is granted, or certain not to be. Every try carries the same request id.
+/// Repeats a request until the lock is granted or the result is final. Every try has the same request id.
 pub(crate) async fn obtain<W: Wish>(
     wish: &W,
     manner: Manner,
@@ -199,11 +201,11 @@ pub(crate) async fn obtain<W: Wish>(
         place.take(&request_id);
         let asked = match in_slice(wish, sent_at, wait, wish.ask(&request_id, wait)).await {
             Some(asked) => asked,
-            // It may have been granted, and nobody heard of it.
+            // The lock might have been granted, but the response was lost.
             None if clock.now() < give_up_at => {
                 doubt.over(unheard());
                 attempts.goes_on();
-                // Nobody was to answer before. Unless nobody is there.
+                // No response was due yet. Check that the server is still there.
                 wish.client().inner.transport.sound().await;
                 tracing::debug!("the wait goes on over another connection");
                 continue;
@@ -228,8 +230,9 @@ pub(crate) async fn obtain<W: Wish>(
         };
         let error = match error {
             Some(error) if !is_spent(&error) => error,
-            // We slept through a lease, or a broken connection kept it from us. This id has had its lease; what may be
-            // left of it is given back with the guard.
+            // The process was suspended past the end of a lease, or a broken connection delayed the response for that
+            // long. This request id is used up. If the lease is still active after all, dropping the guard releases
+            // it.
             _ => {
                 request_id = random::request_id();
                 doubt.end();
@@ -240,7 +243,8 @@ pub(crate) async fn obtain<W: Wish>(
         let has_others = wish.client().inner.transport.n_urls() > 1;
         let pause = pause.or_else(|| attempts.once_more(&error).filter(|_| has_others));
         let Some(pause) = pause else {
-            // Whoever did not wait has no place; that a lease may have been granted is what the error says.
+            // A request without a wait has no position in a queue. The error reports that a lease might have been
+            // granted.
             if manner != Manner::Queue {
                 place.settle();
             }
@@ -256,8 +260,8 @@ fn acquired<W: Wish>(wish: &W) {
     wish.client().inner.transport.failover().warn(wish.terms().ttl());
 }
 
-/// The answer, unless it is to a wait and did not come within a slice of that. Whoever drops the question closes its
-/// connection, by which the server knows that nobody listens there.
+/// Returns the response, or `None` if the request is a wait and a slice of it passed without one. Dropping the
+/// request closes its connection, so the server knows that the client no longer listens there.
 async fn in_slice<W: Wish>(
     wish: &W,
     sent_at: Moment,
@@ -279,7 +283,7 @@ fn unheard() -> Error {
     Error::Broken("nothing came while it was waited for".into())
 }
 
-/// Does the work while it is held, and gives it back in every way out.
+/// Runs the work while the lock is held, and releases the lock however the work ends.
 pub(crate) async fn work_under<G: Held, T>(
     guard: G,
     work: impl AsyncFnOnce(&G) -> T,
@@ -292,17 +296,17 @@ pub(crate) async fn work_under<G: Held, T>(
     let lock = guard.names().join(", ");
     match (done, guard.release().await) {
         (Err(lost), _) => Err(lost),
-        // It was lost before the work was done.
+        // The lock was lost before the work was complete.
         (Ok(_), Err(error @ Error::NotReleased(_))) => Err(error),
         (Ok(done), Err(error)) => {
-            tracing::warn!(lock, %error, "the work is done, but the lock was not given back and will expire");
+            tracing::warn!(lock, %error, "the work is done, but the lock was not released and will expire");
             Ok(done)
         }
         (Ok(done), Ok(())) => Ok(done),
     }
 }
 
-/// The margin that was asked for, or the usual one.
+/// Returns the requested margin, or the default.
 pub(crate) fn margin(ttl: Duration, asked: Option<Duration>) -> Result<Duration, Error> {
     let margin = asked.unwrap_or_else(|| Duration::from_millis(250).min(ttl / 10));
     if margin > ttl / 2 {
@@ -311,7 +315,7 @@ pub(crate) fn margin(ttl: Duration, asked: Option<Duration>) -> Result<Duration,
     Ok(margin)
 }
 
-/// That it makes sense to leave something held for so long.
+/// Checks that the time to leave a lock held is valid.
 pub(crate) fn check_left(time: Duration) -> Result<(), Error> {
     if time.is_zero() {
         return Err(Error::Invalid("the time to leave a lock held for must be more than 0".into()));
@@ -319,19 +323,19 @@ pub(crate) fn check_left(time: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Did the server say no, so that a lease is what it was? That it is over, that nobody knows, or that the server cannot
-/// do it now, is another matter.
+/// Returns whether the server rejected the request, so that the lease is unchanged. Not if the lease has ended, if
+/// the outcome is unknown, or if the server is temporarily unavailable.
 pub(crate) fn is_refused<T>(result: &Result<T, Error>) -> bool {
     let is_no = |error: &Error| !error.is_retryable() && !error.may_have_taken_effect();
     matches!(result, Err(error @ Error::Failed { .. }) if is_no(error))
 }
 
-/// Whole milliseconds, rounded up so that what is more than nothing stays so.
+/// Returns whole milliseconds, rounded up so that no positive duration becomes zero.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// This id has had its lease: only another one gets a new one.
+/// Returns whether this request id has already had its lease. Only a new request id gets a new lease.
 fn is_spent(error: &Error) -> bool {
     matches!(error, Error::Failed { failure, .. } if failure.code == Code::RequestIdSpent)
 }

@@ -1,4 +1,4 @@
-//! TLS: whom we believe, what we show, and what went wrong in words.
+//! TLS: which CAs the client trusts, which certificate it presents, and explanations of failures.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::Error;
 
-/// Whom to believe, and what to show.
+/// Which CAs to trust, and which certificate to present.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trust {
-    /// Certificates that count as CAs, instead of those the system knows.
+    /// The CA certificates to trust, instead of the system's.
     pub(crate) ca_file: Option<PathBuf>,
-    /// Our certificate and its key.
+    /// The client certificate and its key.
     pub(crate) client: Option<(PathBuf, PathBuf)>,
 }
 
-/// The settings of every connection over TLS. If there is none, nothing is read.
+/// Returns the TLS settings for all connections. If TLS is not used, no file is read.
 pub(crate) fn config(trust: &Trust, http2: bool, is_used: bool) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let unusable = |error: rustls::Error| Error::Invalid(format!("TLS cannot be used: {error}"));
@@ -67,7 +67,7 @@ fn roots(file: &Path) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// The same, and which setting it is about.
+/// Adds to an error which setting it is about.
 fn of_ca_file(error: Error) -> Error {
     match error {
         Error::Invalid(why) => Error::Invalid(format!("{why} (--ca-file, LEASEHOLD_CA_FILE)")),
@@ -100,7 +100,7 @@ fn invalid(file: &Path, why: impl std::fmt::Display) -> Error {
     Error::Invalid(format!("{}: {why}", file.display()))
 }
 
-/// What TLS has against it, wherever in the chain of reasons it says so.
+/// Returns the TLS error in a chain of errors, if there is one.
 pub(crate) fn cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -115,7 +115,7 @@ pub(crate) fn cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<
     None
 }
 
-/// What it means and what to do, for people.
+/// Explains the error and what to do about it.
 pub(crate) fn explain(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(why) => explain_certificate(why),
@@ -138,7 +138,7 @@ fn explain_certificate(why: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet; is the clock of this machine right?".into()
         }
-        // A CA that has the name of the right one, and another key, is a wrong one too.
+        // A CA with the right name but another key has this error. It is not trusted either.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "the server's certificate is signed by an authority that is not trusted here; give the certificate of that \
              CA as CA file (--ca-file, LEASEHOLD_CA_FILE)"
@@ -182,8 +182,8 @@ fn explain_alert(alert: AlertDescription) -> String {
     }
 }
 
-/// What a server says that refuses a handshake. Then no request was looked at, also if one was on its way already: in
-/// TLS 1.3 the client may send before its certificate was looked at.
+/// The alerts with which a server rejects a handshake. In that case it has processed no request, even if one was
+/// already sent: in TLS 1.3, the client can send before the server has verified its certificate.
 const REFUSALS: [AlertDescription; 12] = [
     AlertDescription::CertificateRequired,
     AlertDescription::UnknownCA,
@@ -199,11 +199,11 @@ const REFUSALS: [AlertDescription; 12] = [
     AlertDescription::NoApplicationProtocol,
 ];
 
-/// Of a server that closes a connection before a request was sent: so may look that it refuses a client certificate.
+/// For a server that closes a connection before a request was sent. A rejected client certificate can look like this.
 pub(crate) const CLOSED_AT_ONCE: &str =
     "the server hung up at once; does it require a client certificate (--client-cert-file)?";
 
-/// Was the connection refused in its handshake?
+/// Returns whether the connection was rejected in its handshake.
 pub(crate) fn is_refused(error: &rustls::Error) -> bool {
     match error {
         rustls::Error::InvalidCertificate(_) | rustls::Error::PeerIncompatible(_) => true,
@@ -212,7 +212,7 @@ pub(crate) fn is_refused(error: &rustls::Error) -> bool {
     }
 }
 
-/// The refusal of a handshake in what was said of it: HTTP/2 keeps the words of an error, and nothing else.
+/// Finds the rejection of a handshake in the text of an error. HTTP/2 keeps only the text of the TLS error.
 pub(crate) fn refusal_in(said: &str) -> Option<rustls::Error> {
     let is_said =
         |alert: &AlertDescription| said.contains(&rustls::Error::AlertReceived(*alert).to_string());

@@ -1,4 +1,4 @@
-//! HTTP: one request, one answer, and what it means that there was none.
+//! HTTP: sends one request, receives one response, and classifies failures.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::failover::Failover;
 use crate::socket::{Connector, KEEPALIVE, KEEPALIVE_INTERVAL};
 use crate::tls::{self, Trust};
 
-/// A page of 1000 locks, each with everything it can show, is far smaller.
+/// Maximum size of a response. A page of 1000 locks with all their fields is far smaller.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// How much of an answer that is none of ours is shown.
+/// How much of a response from another kind of server is shown.
 const FOREIGN_BYTES_SHOWN: usize = 200;
-/// Asks a server that does not lead to say so, instead of passing the request on.
+/// Request header: a follower rejects the request, instead of forwarding it.
 const DIRECT: &str = "leasehold-direct";
-/// Where such a server says the leader is.
+/// Response header in which such a follower names the leader.
 const LEADER: &str = "leasehold-leader";
-/// What it says.
+/// The error code of such a response.
 const NOT_LEADER: &str = "NOT_LEADER";
 
-/// Where the server is and how to talk to it.
+/// The addresses of the servers, and the connections to them.
 #[derive(Debug)]
 pub(crate) struct Transport {
     http: HyperClient<Connector, Full<Bytes>>,
@@ -42,7 +42,7 @@ pub(crate) struct Transport {
     failover: Arc<Failover>,
 }
 
-/// How connections are made, and how long things may take.
+/// How connections are made, and their time limits.
 #[derive(Clone, Debug)]
 struct Links {
     timeout: Duration,
@@ -52,12 +52,12 @@ struct Links {
 }
 
 impl Links {
-    /// No connection yet: they are made as they are needed.
+    /// Creates a pool without connections. They are made as needed.
     fn connect(&self, addresses: &Addresses) -> HyperClient<Connector, Full<Bytes>> {
         let connector = Connector::new(self.connect_timeout, addresses.unix_paths(), &self.tls);
         let mut builder = HyperClient::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).http2_only(self.http2);
-        // HTTP/2 has one connection for all: if its peer is gone without a word, everybody has to hear of it.
+        // With HTTP/2, all requests share one connection. If its peer silently vanishes, all of them must fail.
         builder.http2_keep_alive_interval(KEEPALIVE).http2_keep_alive_timeout(KEEPALIVE_INTERVAL);
         builder.build(connector)
     }
@@ -81,27 +81,27 @@ impl Transport {
         Ok(Self { http: links.connect(&addresses), addresses, authorization, links, failover })
     }
 
-    /// The time of a leader change, as the servers report it.
+    /// Returns the duration of a leader change that the servers reported.
     pub(crate) fn failover(&self) -> &Failover {
         &self.failover
     }
 
-    /// That an API key is not sent in the clear to another machine.
+    /// Checks that no API key is sent unencrypted to another machine.
     pub(crate) fn check_private(&self) -> Result<(), Error> {
         self.addresses.given().try_for_each(check_private)
     }
 
-    /// How many URLs were given.
+    /// Returns the number of configured URLs.
     pub(crate) fn n_urls(&self) -> usize {
         self.addresses.given().count()
     }
 
-    /// How long an answer may take.
+    /// Returns the response timeout.
     pub(crate) fn timeout(&self) -> Duration {
         self.links.timeout
     }
 
-    /// The same with connections of its own.
+    /// Returns the same transport with new connections.
     pub(crate) fn reconnected(&self) -> Self {
         let Self { addresses, authorization, links, failover, .. } = self;
         Self {
@@ -113,7 +113,7 @@ impl Transport {
         }
     }
 
-    /// Sends `body` and waits for the whole answer, `longer` than usual.
+    /// Sends `body` and waits for the complete response, for the usual timeout plus `longer`.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -133,15 +133,15 @@ impl Transport {
         Ok(answer)
     }
 
-    /// Finds out whether the server that would be asked is there at all. If not, the next one is asked from then on.
+    /// Checks whether the current server responds at all. If it does not, later requests go to the next one.
     pub(crate) async fn sound(&self) {
         if self.n_urls() > 1 {
-            // Whatever it says, it has answered.
+            // Any response will do.
             let _ = self.call(Method::GET, "/livez", None::<&()>, Duration::ZERO).await;
         }
     }
 
-    /// Asks for events, beginning after the one with this id.
+    /// Opens a stream of events, starting after the event with this id.
     pub(crate) async fn events(
         &self,
         path: &str,
@@ -149,13 +149,14 @@ impl Transport {
     ) -> Result<Incoming, Error> {
         let mut question = Question::new(Method::GET, path, None::<&()>)?;
         if let Some(id) = last_event_id {
-            let invalid = |_| Error::Invalid("the id of the last event is no header".into());
+            let invalid =
+                |_| Error::Invalid("the id of the last event is not a valid header value".into());
             question.last_event_id = Some(HeaderValue::from_str(id).map_err(invalid)?);
         }
         self.stream(question).await
     }
 
-    /// Sends `body` and asks for what happens from then on.
+    /// Sends `body` and opens a stream of later events.
     pub(crate) async fn watch(&self, path: &str, body: &impl Serialize) -> Result<Incoming, Error> {
         self.stream(Question::new(Method::POST, path, Some(body))?).await
     }
@@ -176,8 +177,9 @@ impl Transport {
         }
     }
 
-    /// Asks one address after the other, as long as it is certain that nothing was done: no connection came about, or
-    /// the server says that another one leads. Anything else is the answer; the next request may go elsewhere then.
+    /// Tries one address after the other, as long as it is certain that no server processed the request: the
+    /// connection failed, or the server reported that it is not the leader. Any other result is final, but the next
+    /// request might then start at another address.
     async fn somewhere<T>(
         &self,
         trip: &mut Trip<'_>,
@@ -188,7 +190,7 @@ impl Transport {
         ) -> Result<(StatusCode, Option<String>, Bytes, Option<T>), Error>,
     ) -> Result<((StatusCode, Bytes), Option<T>), Error> {
         let mut unreachable = Vec::new();
-        // One that may be there later is worth asking again, whatever the others are.
+        // If one of the servers might become reachable, a retry makes sense, whatever the others are.
         let mut is_hopeless = true;
         loop {
             let request = self.request(trip, question)?;
@@ -221,7 +223,7 @@ impl Transport {
                 continue;
             }
             if is_of_a_gateway(status) {
-                // A wait continues at another server too.
+                // A gateway's response is not the server's, so a retry goes to another address, even for a wait.
                 trip.was_silent();
             } else if !is_not_leader(status, &body) {
                 trip.was_answered();
@@ -247,7 +249,7 @@ impl Transport {
         if *is_stream {
             request = request.header(ACCEPT, "text/event-stream");
         } else if trip.is_direct() {
-            // Every server tells of events, and may do so itself.
+            // Every server streams events, so this needs no leader.
             request = request.header(DIRECT, "1");
         }
         if let Some(id) = last_event_id {
@@ -268,7 +270,7 @@ impl Transport {
     }
 }
 
-/// What is asked, wherever it is asked.
+/// A request, independent of the address it is sent to.
 struct Question<'a> {
     method: Method,
     path: &'a str,
@@ -294,13 +296,14 @@ fn leader_of(headers: &HeaderMap) -> Option<String> {
     Some(headers.get(LEADER)?.to_str().ok()?.into())
 }
 
-/// Does another server lead, so that nothing was done? A refused `Host` is a 421 too, but not that.
+/// Returns whether the server is not the leader, so that it did nothing. A rejected `Host` header has the status 421
+/// too, but not this code.
 fn is_not_leader(status: StatusCode, body: &[u8]) -> bool {
     status == StatusCode::MISDIRECTED_REQUEST
         && serde_json::from_slice::<Value>(body).is_ok_and(|said| said["code"] == NOT_LEADER)
 }
 
-/// What a gateway says whose server is not there. Another address may be that of one whose server is.
+/// Returns whether a gateway sends this status if its server is down. Another address might lead to a live server.
 fn is_of_a_gateway(status: StatusCode) -> bool {
     matches!(
         status,
@@ -330,18 +333,19 @@ fn of_hyper(base: &str, error: &hyper_util::client::legacy::Error) -> Error {
     }
 }
 
-/// Was there an answer that is not HTTP?
+/// Returns whether the response was not HTTP.
 fn is_no_http(error: &(dyn std::error::Error + 'static)) -> bool {
     let is_so = error.downcast_ref().is_some_and(hyper::Error::is_parse);
     is_so || error.source().is_some_and(is_no_http)
 }
 
-/// Was the connection gone before anything of the request was sent? The library has no other way to say so.
+/// Returns whether the connection closed before any of the request was sent. The HTTP library reports this only in
+/// the text of its error.
 fn is_unsent(error: &hyper_util::client::legacy::Error) -> bool {
     error.to_string().contains("(Canceled)")
 }
 
-/// What a 2xx says; anything else is an error.
+/// Parses the body of a 2xx response. Any other status is an error.
 pub(crate) fn read<T: DeserializeOwned>((status, body): (StatusCode, Bytes)) -> Result<T, Error> {
     if !status.is_success() {
         return Err(failure(status, &body));
@@ -349,7 +353,7 @@ pub(crate) fn read<T: DeserializeOwned>((status, body): (StatusCode, Bytes)) -> 
     serde_json::from_slice(&body).map_err(|_| foreign(status, &body))
 }
 
-/// The same; a 409 may also say `No`.
+/// Like [`read`], but a 409 can also carry a `No`.
 pub(crate) fn read_or<T: DeserializeOwned, No: DeserializeOwned>(
     answer: (StatusCode, Bytes),
     no: impl FnOnce(No) -> Error,
@@ -362,11 +366,11 @@ pub(crate) fn read_or<T: DeserializeOwned, No: DeserializeOwned>(
     read(answer)
 }
 
-/// What an answer says that is no 2xx.
+/// Returns the error in a response without a 2xx status.
 pub(crate) fn failure(status: StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<Failure>(body) {
         Ok(mut failure) => {
-            // Another server leads, or will.
+            // The leader is another server, or the next one.
             failure.retryable |= is_not_leader(status, body);
             Error::Failed { status: status.as_u16(), failure }
         }
@@ -376,13 +380,13 @@ pub(crate) fn failure(status: StatusCode, body: &[u8]) -> Error {
 
 fn foreign(status: StatusCode, body: &[u8]) -> Error {
     let shown = &body[..body.len().min(FOREIGN_BYTES_SHOWN)];
-    // In one line: pages have many.
+    // On one line, because pages of other servers have many.
     let words: Vec<_> =
         String::from_utf8_lossy(shown).split_whitespace().map(str::to_owned).collect();
     Error::Foreign { status: status.as_u16(), body: words.join(" ") }
 }
 
-/// The reason and the reasons behind it.
+/// Returns the text of an error with all its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut source = error.source();
@@ -393,7 +397,8 @@ fn chain(error: &dyn std::error::Error) -> String {
     said
 }
 
-/// Why there is no connection, and what to look at. The reason behind all others names no addresses or system calls.
+/// Explains why a connection failed and what to check. Uses the innermost cause, which contains no addresses or
+/// system calls.
 fn unconnected(base: &str, error: &(dyn std::error::Error + 'static)) -> String {
     let mut root = error;
     while let Some(source) = root.source() {
@@ -419,7 +424,7 @@ fn unconnected(base: &str, error: &(dyn std::error::Error + 'static)) -> String 
     }
 }
 
-/// That an API key is not sent in the clear to another machine.
+/// Checks that no API key is sent unencrypted to another machine.
 fn check_private(url: &str) -> Result<(), Error> {
     let Ok(uri) = url.parse::<hyper::Uri>() else { return Ok(()) };
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');

@@ -1,12 +1,12 @@
-//! Lock time from the machine's clocks.
+//! Derives lock time, the clock that decides when leases expire, from the machine's clocks.
 //!
-//! Lock time comes from `CLOCK_BOOTTIME`, which counts suspend and cannot be set. A restart on the same boot
-//! goes on by exactly the time that passed, so a crash loop extends nothing; on another boot, where that time
-//! is unknown, it goes on from the last time written down, so that leases live too long rather than too
-//! short. The wall clock is for display only.
+//! Lock time comes from `CLOCK_BOOTTIME`, which counts suspend and cannot be set. After a restart in the same
+//! boot, it advances by exactly the time that passed, so a crash loop extends no lease. After a reboot that time
+//! is unknown, so lock time resumes at the last recorded value: leases then last too long rather than too short.
+//! The wall clock is for display only.
 //!
-//! A time namespace, as containers have them, adds an offset to the time since boot. It is subtracted again, because
-//! the next start may be in another one.
+//! A time namespace, as used by containers, adds an offset to the time since boot. The offset is subtracted,
+//! because the next start can be in another namespace.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,45 +17,46 @@ use leasehold_core::{Span, Timestamp, mutant};
 
 /// The machine's clocks.
 pub trait Clock: Send + Sync {
-    /// Differs between boots of a machine and between machines.
+    /// Returns an id that differs between boots of a machine and between machines.
     fn boot_id(&self) -> BootId;
-    /// Nanoseconds since boot, suspend included.
+    /// Returns the nanoseconds since boot, including suspend.
     fn boottime(&self) -> u64;
-    /// Milliseconds since 1970, as the machine believes.
+    /// Returns the wall clock of the machine, in milliseconds since 1970.
     fn wall_ms(&self) -> i64;
 }
 
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 
-/// Which boot of which machine.
+/// Identifies one boot of one machine.
 pub type BootId = [u8; 16];
 
-/// A moment by every clock we have: written with every record.
+/// The readings of every clock at one moment. Each journal record contains one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Moment {
-    /// Which boot.
+    /// The boot in which the clocks were read.
     pub boot_id: BootId,
-    /// Nanoseconds since it.
+    /// The time since that boot, in nanoseconds.
     pub boottime: u64,
     /// Lock time.
     pub lock_time: Timestamp,
-    /// Wall clock, for display.
+    /// The wall clock in milliseconds since 1970, for display.
     pub wall_ms: i64,
 }
 
-/// The real ones. Systems without `CLOCK_BOOTTIME` use their monotonic clock, which may not count suspend.
+/// The machine's real clocks. Systems without `CLOCK_BOOTTIME` use their monotonic clock, which might not count
+/// suspend.
 pub struct SystemClock {
     boot_id: BootId,
-    /// What the time namespace adds to the time since boot, in nanoseconds. It cannot change while we are in it.
+    /// The nanoseconds that the time namespace adds to the time since boot. Constant for the life of the process.
     offset: i64,
 }
 
 impl SystemClock {
-    /// Reads the boot id and the offset once. Where there is no boot id, every start counts as another boot.
+    /// Reads the boot id and the offset once. On a system without a boot id, every start counts as a new boot.
     pub fn new() -> Self {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
         let boot_id = boot_id.and_then(|text| parse_boot_id(text.trim()));
-        // Systems without time namespaces have no such file.
+        // The file does not exist on systems without time namespaces.
         let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
         let offset = parse_offset(&offsets).unwrap_or(0);
         Self { boot_id: boot_id.unwrap_or_else(crate::random::bytes), offset }
@@ -89,7 +90,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The offset of the time since boot: its line has a name, seconds and nanoseconds.
+/// Returns the boottime offset in nanoseconds. Its line consists of a name, seconds and nanoseconds.
 fn parse_offset(text: &str) -> Option<i64> {
     let mut words = text.lines().find_map(|line| line.strip_prefix("boottime"))?.split_whitespace();
     let [secs, nanos]: [i64; 2] = [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
@@ -101,7 +102,7 @@ fn parse_boot_id(text: &str) -> Option<BootId> {
     u128::from_str_radix(&hex, 16).ok().map(u128::to_be_bytes)
 }
 
-/// A clock that stands still until a test moves it.
+/// A clock for tests that advances only when the test moves it.
 #[derive(Default)]
 pub struct FakeClock {
     boot: AtomicU64,
@@ -110,18 +111,18 @@ pub struct FakeClock {
 }
 
 impl FakeClock {
-    /// Time passes.
+    /// Advances the time since boot and the wall clock.
     pub fn advance(&self, span: Span) {
         self.boottime.fetch_add(span.as_nanos(), Relaxed);
         self.wall_ms.fetch_add(span.as_millis() as i64, Relaxed);
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock.
     pub fn set_wall_ms(&self, wall_ms: i64) {
         self.wall_ms.store(wall_ms, Relaxed);
     }
 
-    /// The machine boots anew: time since boot starts from nothing.
+    /// Simulates a reboot: the boot id changes and the time since boot restarts at zero.
     pub fn reboot(&self) {
         self.boot.fetch_add(1, Relaxed);
         self.boottime.store(0, Relaxed);
@@ -142,42 +143,42 @@ impl Clock for FakeClock {
     }
 }
 
-/// An instant of this boot, whatever lock time it was: who writes the journal may change, and lock time with it.
+/// A point in time of this boot that does not depend on lock time, which a leader change can shift.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Instant {
     boottime: u64,
 }
 
 impl Instant {
-    /// How long after another one it is.
+    /// Returns the time from `earlier` to this instant.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.boottime.saturating_sub(earlier.boottime))
     }
 
-    /// So long before.
+    /// Returns the instant this long before.
     pub fn before(self, by: Duration) -> Self {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         Self { boottime: self.boottime.saturating_sub(by) }
     }
 }
 
-/// Lock time, going on from where a store left off. All clones are one clock.
+/// The clock of lock time, which continues from the last moment in the store. All clones share one state.
 #[derive(Clone)]
 pub struct LockClock {
     clock: Arc<dyn Clock>,
     boot_id: BootId,
     /// Lock time minus time since boot, in nanoseconds.
     ahead: Arc<AtomicI64>,
-    /// Wall clock minus lock time, in milliseconds, as last seen to have changed: the two clocks are never
-    /// read at the same instant, and what is shown should not flicker by that.
+    /// Wall clock minus lock time, in milliseconds. Small changes are ignored: the two clocks are never read at
+    /// the same instant, and displayed times should not flicker because of that.
     offset_ms: Arc<AtomicI64>,
 }
 
-/// A smaller change of the offset is jitter.
+/// Smaller changes of the offset are reading jitter and ignored.
 const OFFSET_JITTER_MS: i64 = 10;
 
 impl LockClock {
-    /// Goes on from the last moment a store knows, or from zero.
+    /// Continues from the last moment in the store, or from zero.
     pub fn resume(clock: Arc<dyn Clock>, last: Option<Moment>) -> Self {
         let boot_id = clock.boot_id();
         let (ahead, offset_ms) = Default::default();
@@ -186,7 +187,7 @@ impl LockClock {
         lock_clock
     }
 
-    /// Goes on from another moment, for every clone.
+    /// Continues from another moment. This applies to every clone.
     pub fn go_on(&self, last: Moment) {
         let boottime = self.clock.boottime();
         let is_known = last.boot_id == self.boot_id;
@@ -199,7 +200,7 @@ impl LockClock {
         self.offset_ms.store(self.clock.wall_ms() - millis(now), Relaxed);
     }
 
-    /// The instant it is.
+    /// Returns the current instant.
     pub fn instant(&self) -> Instant {
         if mutant!(ReceivedByOldClock) {
             return Instant { boottime: self.now().as_nanos() };
@@ -207,7 +208,7 @@ impl LockClock {
         Instant { boottime: self.clock.boottime() }
     }
 
-    /// What lock time it was at an instant, by the clock as it is now.
+    /// Converts an instant to lock time, by the clock as it is set now.
     pub fn at(&self, instant: Instant) -> Timestamp {
         if mutant!(ReceivedByOldClock) {
             return Timestamp::from_nanos(instant.boottime);
@@ -215,12 +216,12 @@ impl LockClock {
         self.lock_time_at(instant.boottime)
     }
 
-    /// Lock time now.
+    /// Returns the current lock time.
     pub fn now(&self) -> Timestamp {
         self.lock_time_at(self.clock.boottime())
     }
 
-    /// Now, by every clock.
+    /// Returns the current readings of every clock.
     pub fn moment(&self) -> Moment {
         let boottime = self.clock.boottime();
         Moment {
@@ -231,7 +232,8 @@ impl LockClock {
         }
     }
 
-    /// A lock time as the wall clock shows or will show it, if nobody sets it.
+    /// Converts a lock time to wall-clock milliseconds, assuming that the wall clock is not set in the time
+    /// between.
     pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
         let seen = self.clock.wall_ms() - millis(self.now());
         let mut offset_ms = self.offset_ms.load(Relaxed);
@@ -246,7 +248,7 @@ impl LockClock {
         if mutant!(LockTimeFromWall) {
             return Timestamp::ZERO + Span::from_millis(self.clock.wall_ms().max(0) as u64);
         }
-        // Before lock time began there was none.
+        // Times before the start of lock time become zero.
         Timestamp::from_nanos(boottime.saturating_add_signed(self.ahead.load(Relaxed)))
     }
 }
@@ -260,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restart_on_the_same_boot_goes_on_by_the_time_that_passed() {
+    fn a_restart_on_the_same_boot_advances_by_the_time_that_passed() {
         let clock = Arc::new(FakeClock::default());
         let before = LockClock::resume(clock.clone(), None);
         clock.advance(Span::from_secs(10));
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn another_boot_goes_on_from_the_last_time_written_down() {
+    fn another_boot_resumes_at_the_last_recorded_time() {
         let clock = Arc::new(FakeClock::default());
         let before = LockClock::resume(clock.clone(), None);
         clock.advance(Span::from_secs(10));
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_is_told_by_the_clock_as_it_is_when_it_is_told() {
+    fn an_instant_is_converted_by_the_current_clock_setting() {
         let clock = Arc::new(FakeClock::default());
         let lock_clock = LockClock::resume(clock.clone(), None);
         clock.advance(Span::from_secs(10));
@@ -294,7 +296,7 @@ mod tests {
         lock_clock.go_on(Moment { lock_time, ..lock_clock.moment() });
         assert_eq!(same.now(), lock_time);
         assert_eq!(same.at(instant), Timestamp::ZERO + Span::from_secs(95));
-        // Before lock time began there was none.
+        // Times before the start of lock time become zero.
         lock_clock.go_on(Moment { lock_time: Timestamp::ZERO, ..lock_clock.moment() });
         assert_eq!(same.at(instant), Timestamp::ZERO);
     }
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_wall_clock_changes_what_is_shown_and_nothing_else() {
+    fn setting_the_wall_clock_changes_displayed_times_and_nothing_else() {
         let clock = Arc::new(FakeClock::default());
         let lock_clock = LockClock::resume(clock.clone(), None);
         clock.advance(Span::from_secs(10));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::lock;
 
-/// The shortest time between two lines.
+/// Minimum time between two lines.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// A log line that might repeat.
@@ -19,7 +19,8 @@ struct Made {
 }
 
 impl Complaint {
-    /// Calls `write` to log the line, unless that was done recently. `write` gets the number of lines left out since.
+    /// Calls `write` to log the line, unless one was logged less than 10 seconds ago. `write` gets the number of
+    /// lines suppressed since then.
     pub(crate) fn make(&self, write: impl FnOnce(u64)) {
         self.make_at(Instant::now(), write);
     }
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_written_once_in_a_while_and_says_how_many_were_left_out() {
+    fn a_repeating_line_is_limited_and_reports_the_number_of_suppressed_lines() {
         let (complaint, begin) = (Complaint::default(), Instant::now());
         let mut written = Vec::new();
         for ms in [0, 1, 9_999, 10_000, 10_001, 30_000] {

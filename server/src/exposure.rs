@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// A file the server trusts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trusted {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Only the server's user, and perhaps a group, may read it.
+    /// Whether only the server's user, and possibly a group, may read it.
     pub is_secret: bool,
 }
 
@@ -18,12 +18,13 @@ const STICKY: u32 = 0o1000;
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Returns how other users can read or replace a file, each with a command that fixes it. A missing file has none.
+/// Returns how other users can read or replace a file. Each problem comes with a command that fixes it. A missing
+/// file has no problems.
 pub fn doubts(file: &Trusted) -> Vec<(String, String)> {
     doubts_of(file, rustix::process::geteuid().as_raw())
 }
 
-/// The same for a process of the user `us`.
+/// Does the same as [`doubts`], for a process that runs as the user `us`.
 fn doubts_of(file: &Trusted, us: u32) -> Vec<(String, String)> {
     let Trusted { path, is_secret } = file;
     let (Ok(found), Ok(real)) = (fs::metadata(path), fs::canonicalize(path)) else {
@@ -33,7 +34,7 @@ fn doubts_of(file: &Trusted, us: u32) -> Vec<(String, String)> {
     let mut doubts = Vec::new();
     let owner = found.uid();
     if owner != ROOT && owner != us {
-        // Root checks the files of servers that run as other users.
+        // Root also checks the files of servers that run as other users.
         let unless = if us == ROOT { ", unless the server runs as that user" } else { "" };
         let found = format!("{shown}: it belongs to user {owner}, who can change it{unless}");
         doubts.push((found, format!("chown {us} {shown}")));
@@ -47,7 +48,7 @@ fn doubts_of(file: &Trusted, us: u32) -> Vec<(String, String)> {
         let found = format!("{shown}: every user of this machine can read it (mode {mode:03o})");
         doubts.push((found, format!("chmod o-r {shown}")));
     }
-    // A symbolic link can be replaced too.
+    // Other users could also replace a symbolic link.
     let named = std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let open = open_folder(&real).or_else(|| open_folder(&named));
     if let Some((folder, mode)) = open {
@@ -64,7 +65,7 @@ fn doubts_of(file: &Trusted, us: u32) -> Vec<(String, String)> {
 fn open_folder(path: &Path) -> Option<(PathBuf, u32)> {
     path.ancestors().skip(1).find_map(|folder| {
         let mode = fs::metadata(folder).ok()?.permissions().mode();
-        // In a sticky folder only the owner can.
+        // In a sticky folder, only the owner of a file can replace it.
         let is_open = mode & OTHERS_WRITE != 0 && mode & STICKY == 0;
         is_open.then(|| (folder.to_path_buf(), mode & 0o777))
     })
@@ -75,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_another_user_is_told() {
+    fn a_file_of_another_user_is_reported() {
         let here = tempfile::tempdir().expect("a folder");
         let path = here.path().join("key.pem");
         fs::write(&path, "secret").expect("written");
         let file = Trusted { path: path.clone(), is_secret: false };
         let told = |us| doubts_of(&file, us).into_iter().map(|(found, _)| found).collect();
-        // Only root can give a file away; for others it is the process that is another's.
+        // Only root can change the owner of a file. Without root, the test pretends to run as another user.
         let _ = std::os::unix::fs::chown(&path, Some(4711), None);
         let owner = fs::metadata(&path).expect("there").uid();
         let whose = format!("it belongs to user {owner}, who can change it");
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_or_replace_is_told() {
+    fn a_file_that_others_can_read_or_replace_is_reported() {
         let here = tempfile::tempdir().expect("a folder");
         let folder = here.path().join("conf");
         fs::create_dir(&folder).expect("made");

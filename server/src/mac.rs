@@ -1,9 +1,9 @@
-//! Codes that only whoever has a secret can make: HMAC-SHA256.
+//! Computes HMAC-SHA256 codes, which can be made only with a secret key.
 
 use hmac::{Hmac, KeyInit};
 use sha2::Sha256;
 
-/// With this secret, of whatever is fed to it.
+/// Returns an HMAC with this secret. The caller feeds it the message.
 pub(crate) fn keyed(secret: &[u8]) -> Hmac<Sha256> {
     match Hmac::new_from_slice(secret) {
         Ok(mac) => mac,

@@ -1,5 +1,5 @@
-//! How threads begin, wait and end. The system sees to that. A simulation has its own: there one thread runs at a time,
-//! and time is what the simulation says it is.
+//! Starts threads, makes them wait and joins them, by default through the operating system. A simulation
+//! substitutes its own scheduler, which runs one thread at a time and controls the clock.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::lock;
 
-/// As `nice` counts.
+/// The lowest priority, as a `nice` value.
 #[cfg(feature = "etcd")]
 const LEAST_URGENT: i32 = 19;
 
@@ -17,25 +17,26 @@ thread_local! {
     static PACE: RefCell<Option<Arc<dyn Pace>>> = const { RefCell::new(None) };
 }
 
-/// What a simulation does for one thread in place of the system.
+/// The simulated scheduler of one thread, used in place of the operating system.
 pub trait Pace: Send + Sync {
-    /// Time that has passed since some moment.
+    /// Returns the time since an arbitrary fixed moment.
     fn now(&self) -> Duration;
 
-    /// Waits until somebody wakes this thread, or has done so since it last waited, but no longer than this.
+    /// Waits until this thread is woken, at most for `patience`. Returns immediately if it was woken since its
+    /// last wait.
     fn park(&self, patience: Duration);
 
-    /// Wakes this thread. The one that does so is another.
+    /// Wakes this thread. Called from another thread.
     fn unpark(&self);
 
-    /// Begins another thread.
+    /// Starts another thread.
     fn spawn(&self, name: &str, life: Box<dyn FnOnce() + Send>) -> io::Result<Arc<dyn Pace>>;
 
-    /// Waits until this thread has ended. The one that waits is another.
+    /// Waits until this thread has ended. Called from another thread.
     fn join(&self);
 }
 
-/// From here on this thread goes at this pace.
+/// Makes the current thread use this scheduler from now on.
 pub fn set(pace: Arc<dyn Pace>) {
     PACE.set(Some(pace));
 }
@@ -44,7 +45,7 @@ fn simulated() -> Option<Arc<dyn Pace>> {
     PACE.with_borrow(Clone::clone)
 }
 
-/// Time that has passed since some moment of this process.
+/// Returns the time since an arbitrary fixed moment of this process.
 pub(crate) fn now() -> Duration {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     match simulated() {
@@ -53,7 +54,7 @@ pub(crate) fn now() -> Duration {
     }
 }
 
-/// Waits until this thread is woken, but no longer than this.
+/// Waits until this thread is woken, at most for `patience`.
 pub(crate) fn park(patience: Duration) {
     match simulated() {
         Some(pace) => pace.park(patience),
@@ -61,16 +62,17 @@ pub(crate) fn park(patience: Duration) {
     }
 }
 
-/// Lets every other thread go first, from here on: whatever this one does can wait.
+/// Gives the current thread the lowest priority from now on, because its work can wait.
 #[cfg(feature = "etcd")]
 pub(crate) fn yield_to_others() {
     if simulated().is_none() {
-        // For Linux a thread is a process here. If it cannot be done, it is not needed either.
+        // On Linux, the process priority can be set per thread. A failure is harmless: the priority is an
+        // optimization.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_URGENT);
     }
 }
 
-/// Waits for so long.
+/// Waits for this long.
 pub(crate) fn sleep(span: Duration) {
     let Some(pace) = simulated() else { return thread::sleep(span) };
     let until = pace.now().saturating_add(span);
@@ -79,7 +81,7 @@ pub(crate) fn sleep(span: Duration) {
     }
 }
 
-/// A thread, to be woken.
+/// A reference to a thread, used to wake it.
 #[derive(Clone)]
 pub(crate) enum Thread {
     System(thread::Thread),
@@ -87,7 +89,7 @@ pub(crate) enum Thread {
 }
 
 impl Thread {
-    /// The one that asks.
+    /// Returns the current thread.
     pub(crate) fn current() -> Self {
         simulated().map_or_else(|| Self::System(thread::current()), Self::Simulated)
     }
@@ -100,7 +102,7 @@ impl Thread {
     }
 }
 
-/// A thread, to be waited for.
+/// A started thread, which can be joined.
 pub(crate) enum Handle<T> {
     System(thread::JoinHandle<T>),
     Simulated(Arc<dyn Pace>, Arc<Mutex<Option<T>>>),
@@ -115,7 +117,7 @@ impl<T> Handle<T> {
         }
     }
 
-    /// What it came to; an error: it panicked.
+    /// Waits for the thread to end and returns its result, or an error if it panicked.
     pub(crate) fn join(self) -> thread::Result<T> {
         match self {
             Self::System(handle) => handle.join(),
@@ -127,7 +129,7 @@ impl<T> Handle<T> {
     }
 }
 
-/// Begins a thread of this name that does this, with the deliberate bug of the one that begins it.
+/// Starts a thread with this name. It inherits the deliberate bug (mutant) under test from the starting thread.
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     life: impl FnOnce() -> T + Send + 'static,

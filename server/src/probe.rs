@@ -1,12 +1,13 @@
-//! Whether something could be written, found out without leaving anything behind.
+//! Checks whether a file or folder can be written, without leaving anything behind.
 //!
-//! Whoever needs a file or a folder asks here before it makes one. So does `leasehold doctor`, and both get one answer.
+//! The server runs these checks before it creates a file or folder. `leasehold doctor` runs the same ones, so
+//! that both report the same result.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Could this file be appended to, or be made? Its folder must be there.
+/// Checks that this file can be appended to or created. Its folder must exist.
 pub fn file(path: &Path) -> Result<(), String> {
     let tried = match OpenOptions::new().append(true).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => beside(&pointed_to(path)),
@@ -15,10 +16,10 @@ pub fn file(path: &Path) -> Result<(), String> {
     tried.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where a file would be made: a link may lead to one that is not there yet.
+/// Follows symbolic links to the path at which a file would be created. The last target need not exist.
 fn pointed_to(path: &Path) -> PathBuf {
     let mut at = path.to_path_buf();
-    // As many as the system follows.
+    // Linux follows at most 40 links.
     for _ in 0..40 {
         let Ok(next) = std::fs::read_link(&at) else { break };
         at = at.parent().unwrap_or(Path::new("")).join(next);
@@ -26,13 +27,14 @@ fn pointed_to(path: &Path) -> PathBuf {
     at
 }
 
-/// Could there be another name in the folder of this file?
+/// Checks that a new file can be created in the folder of this file.
 pub fn beside(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     unnamed(folder.unwrap_or(Path::new(".")))
 }
 
-/// Could files be put into this folder, once it is made with those above it?
+/// Checks that files can be created in this folder. It need not exist: then the nearest existing folder above it
+/// is checked.
 pub fn folder(path: &Path) -> Result<(), String> {
     let why = |at: &Path, error: io::Error| match error.kind() {
         ErrorKind::NotADirectory => format!("{} is a file, not a folder", at.display()),
@@ -46,7 +48,7 @@ pub fn folder(path: &Path) -> Result<(), String> {
     unnamed(nearest).map_err(|error| why(shown, error))
 }
 
-/// A file without a name is gone with its descriptor.
+/// Creates an unnamed file, which disappears when its descriptor is closed.
 fn unnamed(folder: &Path) -> io::Result<()> {
     tempfile::tempfile_in(folder).map(drop)
 }
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_be_made_is_not_made() {
+    fn checking_a_path_creates_nothing() {
         let here = tempfile::tempdir().expect("a folder");
         let path = |name: &str| here.path().join(name);
         assert_eq!(file(&path("new")), Ok(()));

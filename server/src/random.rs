@@ -2,18 +2,19 @@
 
 use std::cell::RefCell;
 
-/// Drawn from the system at once: asking it for each number takes longer than most of what we do with them.
+/// Bytes to request from the operating system at a time. One request per number would take longer than most of
+/// the code that needs the numbers.
 const POOL_BYTES: usize = 512;
 
 thread_local! {
     static POOL: RefCell<Pool> = const { RefCell::new(Pool::new()) };
 }
 
-/// Random bytes of which the first `n_left` were given to nobody yet.
+/// Random bytes, of which the first `n_left` are unused.
 struct Pool {
     bytes: [u8; POOL_BYTES],
     n_left: usize,
-    /// Who is asked for more, if not the system.
+    /// The source of new bytes. `None`: the operating system.
     source: Option<Source>,
 }
 
@@ -35,21 +36,21 @@ impl Pool {
         }
         self.n_left -= N;
         let mut taken = [0; N];
-        // What was given away is not kept.
+        // Used bytes are removed from the pool, so that they do not stay in memory.
         taken.swap_with_slice(&mut self.bytes[self.n_left..self.n_left + N]);
         taken
     }
 }
 
-/// Bytes nobody can guess.
+/// Returns bytes that cannot be guessed.
 pub fn bytes<const N: usize>() -> [u8; N] {
     POOL.with_borrow_mut(Pool::take)
 }
 
-/// Does `work` with bytes of this source instead of the system's, for whatever draws some on this thread meanwhile.
-/// Only the simulation does: what it runs can be guessed, and so run again.
+/// Runs `work` with random bytes from `source` instead of the operating system, for every draw on this thread.
+/// Only the simulation uses this: predictable numbers make a run repeatable.
 pub fn drawn_from<T>(source: impl FnMut(&mut [u8]) + 'static, work: impl FnOnce() -> T) -> T {
-    /// However the work ends, nobody after it draws what can be guessed.
+    /// Restores the real source, even if the work panics, so that later draws cannot be guessed.
     struct Restored;
     impl Drop for Restored {
         fn drop(&mut self) {
@@ -61,7 +62,8 @@ pub fn drawn_from<T>(source: impl FnMut(&mut [u8]) + 'static, work: impl FnOnce(
     work()
 }
 
-/// A machine that has none to give cannot run a lock server.
+/// Fills the buffer from the operating system. Panics if that fails, because a lock server cannot run without
+/// random numbers.
 fn fill(bytes: &mut [u8]) {
     if let Err(error) = getrandom::fill(bytes) {
         panic!("the system gives no random numbers: {error}");
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_given_twice_and_nothing_given_is_kept() {
+    fn bytes_are_used_once_and_removed_from_the_pool() {
         let mut pool = Pool::new();
         let given: BTreeSet<[u8; 16]> = (0..1000).map(|_| pool.take()).collect();
         assert_eq!(given.len(), 1000);
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_of_ones_own_is_used_for_the_work_and_not_longer() {
+    fn a_custom_source_is_used_only_during_the_work() {
         let drawn = || drawn_from(|bytes| bytes.fill(7), || [bytes::<16>(), bytes::<16>()]);
         assert_eq!((drawn(), drawn()), ([[7; 16]; 2], [[7; 16]; 2]));
         assert_ne!(bytes::<16>(), [7; 16]);

@@ -1,21 +1,21 @@
-//! The runtimes of a server, and how many threads each may have.
+//! The tokio runtimes of a server, with a limit on their threads.
 
 use std::io;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Most threads of one runtime for work that blocks: it reads and writes files, queries history, looks up names.
+/// Maximum threads of one runtime for blocking work: files, history queries and name lookups.
 ///
-/// What is beyond that waits for a free thread. No such work waits for other work on these threads: turns, places and
-/// permits are taken before it begins.
+/// Further work waits for a free thread. This cannot deadlock, because blocking work never waits for other
+/// blocking work: turns, slots and permits are acquired before it starts.
 pub const BLOCKING_THREADS_MAX: usize = 8;
 
-/// A runtime that runs tasks on the thread it is given.
+/// Builds a runtime that runs its tasks on the current thread.
 pub fn on_this_thread() -> io::Result<Runtime> {
     bounded(&mut Builder::new_current_thread())
 }
 
-/// A runtime with the bound on its threads.
+/// Builds a runtime with the limit on its blocking threads.
 pub(crate) fn bounded(builder: &mut Builder) -> io::Result<Runtime> {
     builder.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build()
 }
@@ -29,12 +29,13 @@ mod tests {
 
     use super::*;
 
-    /// Threads beside those of the workers: the main one, those of the store and of etcd, and what blocks beside them.
+    /// Threads in addition to the workers: the main thread, those of the store and of etcd, and their blocking
+    /// threads.
     const OTHERS: usize = 40;
 
-    /// Without the bound, each task gets a thread as long as none has ended.
+    /// Without the limit, each task would get its own thread as long as no thread has ended.
     #[test]
-    fn much_work_that_blocks_shares_a_few_threads() {
+    fn blocking_work_shares_a_few_threads() {
         let runtime = on_this_thread().expect("a runtime");
         let gate = Arc::new(RwLock::new(()));
         let closed = gate.write().expect("the gate");
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_allows_as_many_threads_as_a_server_on_a_hundred_processors_has() {
+    fn the_systemd_unit_allows_the_threads_of_a_server_on_a_hundred_processors() {
         let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/deb/leasehold.service");
         let unit = std::fs::read_to_string(unit).expect("the unit");
         let tasks = unit.lines().find_map(|line| line.strip_prefix("TasksMax="));

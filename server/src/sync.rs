@@ -1,5 +1,5 @@
-//! What threads share. [`crate::engine`]'s rounds name nothing but this, so that a test can put loom's versions here
-//! and try every order in which threads can meet.
+//! Synchronization primitives. The rounds of [`crate::engine`] use only these, so that a test can substitute
+//! loom's versions and try every interleaving of threads.
 
 use std::sync::{LockResult, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -22,8 +22,9 @@ pub(crate) fn write<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     whole(lock.write())
 }
 
-/// Whoever panicked with the lock left nothing half done behind it: that holds for everything that is locked by this.
-/// A server ends with its first panic (`panic = "abort"`), so only tests, which go on, ever come here after one.
+/// Returns the guard even if a thread panicked while it held the lock. This is safe, because no code that uses
+/// these locks leaves data half changed when it panics. Only tests continue after a panic: a server is built with
+/// `panic = "abort"`.
 pub(crate) fn whole<G>(locked: LockResult<G>) -> G {
     locked.unwrap_or_else(PoisonError::into_inner)
 }

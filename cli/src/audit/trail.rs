@@ -14,12 +14,12 @@ use crate::exit::Failure;
 
 pub(super) struct Trail {
     path: PathBuf,
-    /// The rotated files that are not open yet, oldest first.
+    /// The rotated files that have not been opened yet, oldest first.
     older: VecDeque<PathBuf>,
     reader: Option<BufReader<File>>,
-    /// The reader reads the file that the server writes to.
+    /// Whether the reader is at the file that the server writes to, not at a rotated one.
     is_current: bool,
-    /// The next entry, read but not yet taken.
+    /// The next entry, already read but not yet taken by the caller.
     pub(super) entry: Option<Value>,
 }
 
@@ -29,7 +29,7 @@ impl Trail {
         Self { path, older, reader: None, is_current: false, entry: None }
     }
 
-    /// Reads the next entry, unless one is already there or there are no more.
+    /// Reads the next entry into `entry`, unless one is already there or there are no more.
     pub(super) fn read(&mut self) -> Result<(), Failure> {
         while self.entry.is_none() {
             let Some(reader) = &mut self.reader else {
@@ -56,7 +56,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Opens the next file; `false` if it does not exist yet.
+    /// Opens the next file. Returns `false` if it does not exist yet.
     fn open(&mut self) -> Result<bool, Failure> {
         let older = self.older.pop_front();
         self.is_current = older.is_none();
@@ -91,7 +91,7 @@ fn entry(reader: &mut BufReader<File>, path: &Path) -> Result<Option<Value>, Fai
 fn replaced(path: &Path, file: &File) -> Result<Option<File>, Failure> {
     let next = match File::open(path) {
         Ok(next) => next,
-        // It is being rotated.
+        // The server is rotating the file at this moment.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(wrong(path, &error)),
     };

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::{Alarm, Clock, Moment};
 
-/// A clock that stands still until somebody moves it: for tests.
+/// A clock for tests that stands still until the test advances it.
 #[derive(Clone, Debug)]
 pub struct FakeClock {
     now: watch::Sender<Moment>,
@@ -19,7 +19,7 @@ impl Default for FakeClock {
 }
 
 impl FakeClock {
-    /// Time passes, and whoever waited for it is woken.
+    /// Advances the clock and wakes every future whose time has come.
     pub fn advance(&self, by: Duration) {
         self.now.send_modify(|now| *now = *now + by);
     }
@@ -33,7 +33,7 @@ impl Clock for FakeClock {
     fn sleep_until(&self, at: Moment) -> Alarm {
         let mut now = self.now.subscribe();
         Box::pin(async move {
-            // It ends only with the clock, and then nobody can move it any more.
+            // The wait fails only when the clock is dropped. Then the time can never come.
             if now.wait_for(|now| *now >= at).await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -1,8 +1,8 @@
-//! The clock leases are counted by: one that goes on while the machine is suspended.
+//! The clock that leases are measured with. It keeps counting while the machine is suspended.
 //!
-//! `CLOCK_MONOTONIC`, and with it every timer of tokio, stands still during suspend; a lease does not. So the time
-//! is read from `CLOCK_BOOTTIME`. Timers are tokio's, and look at that clock whenever they are due, and when the
-//! machine was resumed.
+//! `CLOCK_MONOTONIC`, and with it every tokio timer, stands still during suspend. A lease does not. So the time is
+//! read from `CLOCK_BOOTTIME`. Alarms are tokio timers that read this clock whenever they fire, and whenever the
+//! machine resumes.
 
 mod fake;
 #[cfg(target_os = "linux")]
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub use fake::FakeClock;
 
-/// A moment, as time since the machine was started. Moments of different machines cannot be compared.
+/// A moment, as the time since the machine started. Moments of different machines cannot be compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment(Duration);
 
@@ -23,17 +23,17 @@ impl Moment {
     /// A moment that never comes.
     pub const NEVER: Self = Self(Duration::MAX);
 
-    /// So long after the machine was started.
+    /// Returns the moment `since_boot` after the machine started.
     pub fn from_boot(since_boot: Duration) -> Self {
         Self(since_boot)
     }
 
-    /// How long after the machine was started. `/proc/uptime` counts the same time.
+    /// Returns the time from machine start to this moment. `/proc/uptime` counts the same time.
     pub fn since_boot(self) -> Duration {
         self.0
     }
 
-    /// How long after `earlier` this is; nothing if it is before.
+    /// Returns the time from `earlier` to this moment, or zero if `earlier` is later.
     pub fn since(self, earlier: Moment) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -61,18 +61,18 @@ impl fmt::Debug for Moment {
     }
 }
 
-/// Something to come.
+/// A future that completes at a set moment.
 pub type Alarm = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tells the time and waits for it.
+/// Reads the time and waits for a moment.
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Moment;
-    /// Completes at `at` or soon after, never before.
+    /// Completes at `at` or shortly after, never before.
     fn sleep_until(&self, at: Moment) -> Alarm;
 }
 
-/// The machine's clock.
+/// The machine's clock, `CLOCK_BOOTTIME`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BootClock;
 
@@ -105,7 +105,7 @@ impl Clock for BootClock {
     }
 }
 
-/// How late an alarm can be after a suspend that nobody noticed.
+/// Maximum delay of an alarm after a suspend that the resume thread did not detect.
 const TICK: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Clients that know no other way to say who they are than a name and a password.
+//! Errors for clients that can authenticate only with a name and a password (HTTP Basic).
 
 use crate::auth::Denied;
 
-/// Why somebody may not, and what to do about it.
+/// Returns why access is denied, and how to authenticate.
 pub(super) fn in_words(denied: &Denied) -> String {
     match denied {
         Denied::Unauthenticated(why) => {

@@ -2,18 +2,19 @@
 
 const DAY_MS: i64 = 86_400_000;
 
-/// `2024-01-15T10:30:00Z`, rounded down: whoever reads it gives up sooner, never later.
+/// Formats as `2024-01-15T10:30:00Z`. Rounded down, so that a client that reads a deadline gives up sooner, never
+/// later.
 pub(super) fn to_seconds(wall_ms: i64) -> String {
     format!("{}Z", without_zone(wall_ms))
 }
 
-/// `2024-01-15 10:30`, for people.
+/// Formats as `2024-01-15 10:30`, for people.
 pub(super) fn to_minutes(wall_ms: i64) -> String {
     let text = without_zone(wall_ms).replace('T', " ");
     text.rsplit_once(':').map_or(text.clone(), |(minutes, _)| minutes.to_owned())
 }
 
-/// `2024-01-15T10:30:00.000Z`.
+/// Formats as `2024-01-15T10:30:00.000Z`.
 pub(crate) fn to_millis(wall_ms: i64) -> String {
     format!("{}.{:03}Z", without_zone(wall_ms), wall_ms.rem_euclid(1000))
 }
@@ -25,13 +26,13 @@ fn without_zone(wall_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
-/// Year, month and day of a day counted from 1970-01-01.
+/// Returns the year, month and day of a day counted from 1970-01-01.
 ///
-/// Years are taken to begin in March, so that the leap day is their last, and come in eras of 400 with the
-/// same number of days each.
+/// In this calculation years begin in March, so that the leap day is their last day. They form eras of 400 years,
+/// which all have the same number of days.
 pub(super) fn date(days: i64) -> (i64, i64, i64) {
     const ERA_DAYS: i64 = 146_097;
-    /// From 0000-03-01 to 1970-01-01.
+    /// The days from 0000-03-01 to 1970-01-01.
     const EPOCH_DAYS: i64 = 719_468;
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));

@@ -1,4 +1,4 @@
-//! Whom what a request asks for is counted with: its principal, or if nobody vouches for that, where it came from.
+//! The unit that a request is counted under for limits: its principal or, for anonymous callers, its client address.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -12,19 +12,19 @@ use crate::auth::Caller;
 use crate::door::Arrival;
 use crate::http::forwarded;
 
-/// As the core counts it.
+/// The counting unit as the core knows it; `None` if the caller has an authenticated principal.
 #[derive(Clone, Copy)]
 pub(super) struct Counted(pub(super) Option<leasehold_core::Peer>);
 
 impl Counted {
-    /// Behind a trusted proxy, whoever it says it speaks for.
+    /// Returns the unit of a request. Behind a trusted proxy, the address is the one the proxy forwards.
     pub(super) fn by(app: &App, arrival: &Arrival, headers: &HeaderMap) -> Self {
         Self::from(&arrival.caller, || {
             forwarded::client(headers, arrival.peer, &app.http.trusted_proxies)
         })
     }
 
-    /// Whoever proves who they are is counted by that, wherever they ask from.
+    /// Counts an authenticated caller by its principal, whatever its address is.
     pub(super) fn from(caller: &Caller, address: impl FnOnce() -> IpAddr) -> Self {
         Self(caller.principal().is_anonymous().then(|| number(address())))
     }
@@ -42,8 +42,8 @@ impl FromRequestParts<App> for Counted {
     }
 }
 
-/// An IPv4 address by itself; of an IPv6 one the first half, because the other is whoever has it to choose. The two do
-/// not meet: no address that is handed out begins with 32 zeros.
+/// Returns an IPv4 address as it is, and the first half of an IPv6 address: a client can choose the second half
+/// freely. The two cannot collide, because no assigned IPv6 address begins with 32 zero bits.
 fn number(address: IpAddr) -> leasehold_core::Peer {
     leasehold_core::Peer(match address.to_canonical() {
         IpAddr::V4(address) => u32::from(address).into(),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_in_one_ipv6_network_are_one_and_those_in_ipv4_are_not() {
+    fn addresses_in_one_ipv6_network_count_as_one_and_ipv4_addresses_do_not() {
         let number = |text: &str| number(text.parse().expect("an address"));
         assert_eq!(number("2001:db8:1:2::1"), number("2001:db8:1:2:ffff::9"));
         assert_ne!(number("2001:db8:1:2::1"), number("2001:db8:1:3::1"));

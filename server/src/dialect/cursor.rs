@@ -1,9 +1,9 @@
-//! Where a list of names goes on, as clients see it: the last name in hexadecimal digits. It means the same after a
-//! restart, and whether or not the lock of that name is still there.
+//! List cursors for lists of names: the last name in hexadecimal digits. A cursor stays valid across restarts, and
+//! whether or not the lock of that name still exists.
 
 use std::fmt::Write;
 
-/// The cursor of a name.
+/// Returns the cursor of a name.
 pub(crate) fn of(name: &str) -> String {
     name.bytes().fold(String::with_capacity(name.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.
@@ -12,8 +12,8 @@ pub(crate) fn of(name: &str) -> String {
     })
 }
 
-/// The name of a cursor, if it is one. Digits that are no text, which we never gave anybody, are a place in the list as
-/// good as any.
+/// Returns the name of a cursor, or `None` if it is not one. Digits that are not UTF-8, which the server never sends,
+/// are accepted as an arbitrary position in the list.
 pub(crate) fn parse(cursor: &str) -> Option<Box<str>> {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if cursor.is_empty() || !cursor.len().is_multiple_of(2) || !cursor.bytes().all(is_hex) {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_leads_back_to_its_name_and_nothing_else_is_one() {
+    fn a_cursor_decodes_to_its_name_and_other_text_is_rejected() {
         for name in ["a", "orders/42", "schl\u{fc}ssel", "\u{0}"] {
             assert_eq!(parse(&of(name)).as_deref(), Some(name));
         }

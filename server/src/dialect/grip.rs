@@ -1,4 +1,4 @@
-//! A lock on a path: several leases that are taken together and are one to whoever has them.
+//! Locks on paths: several leases that are granted together and that their holder uses as one lock.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::content::{Extent, Part, is_tree};
 use crate::dialect::{Dialect, rejection};
 use crate::engine::{self, GrantedAll, LeaveOut, ReadLease, ReadLock, TakeAll, Undelivered};
 
-/// A lock must last at least this long from right before something is published.
+/// Minimum time that a lock must still last when a change is about to be published.
 const PUBLISH_TIME: Span = Span::from_secs(30);
 
-/// Leases that were granted together, by one secret.
+/// Leases that were granted together and share one secret.
 #[derive(Clone, Debug)]
 pub(super) struct Grip {
-    /// What its holder must have a right to.
+    /// The locks to which the holder must have a right.
     of: Vec<LockKey>,
     pub(super) lease: LeaseView,
 }
 
-/// For whom a lock is taken, and for how long.
+/// The owner of a lock and the terms of its lease.
 pub(super) struct Terms {
     pub(super) owner: Owner,
     pub(super) dialect: Dialect,
@@ -36,35 +36,35 @@ pub(super) struct Terms {
     pub(super) peer: Option<Peer>,
 }
 
-/// Why a lock cannot be had.
+/// The reason why a lock cannot be acquired.
 #[derive(Debug)]
 pub(super) enum Obstacle {
-    /// Somebody has a lock that this one may not stand beside.
+    /// A conflicting lock is held.
     Held(Box<InTheWay>),
-    /// The lock of this name is kept for its last owner.
+    /// The lock is reserved for its last owner.
     Grace { owner: Owner, expired_at: Timestamp, grace_until: Timestamp },
     /// The maximum number of clients already share the lock on this file or folder.
     Full { path: String, allowed: u64 },
-    /// There are more folders around it than one lock can have.
+    /// The path has more parent folders than one lock can cover.
     TooDeep { n: usize, allowed: usize },
     /// Anything else.
     Rejected(Rejection),
-    /// They may not.
+    /// The caller lacks the right to do this.
     Denied(Denied),
-    /// Nobody could ask.
+    /// The engine could not answer.
     Engine(engine::Error),
 }
 
-/// A lock that keeps another from being taken.
+/// A lock that prevents another from being acquired.
 #[derive(Debug)]
 pub(super) struct InTheWay {
-    /// The lock as it was asked for by whoever has it: the name of a file or folder.
+    /// The file or folder that the holder of the lock named when acquiring it.
     pub(super) name: Box<str>,
     pub(super) holding: Holding,
 }
 
 impl Obstacle {
-    /// What is in the way, in general.
+    /// Describes the obstacle in general terms.
     pub(super) fn in_words(&self) -> String {
         match self {
             Obstacle::Held(_) => "a lock is held by another owner".into(),
@@ -97,7 +97,8 @@ impl From<engine::Error> for Obstacle {
 }
 
 impl Grip {
-    /// Takes all parts of an extent, or none. The guard is to go with the answer, or to be put at rest.
+    /// Acquires all parts of an extent, or none. The caller must send the guard along with the response, or disarm
+    /// it.
     pub(super) async fn take(
         app: &App,
         caller: &Caller,
@@ -118,7 +119,7 @@ impl Grip {
             peer,
             ..Acquire::new(main.key.clone(), owner, dialect.number(), secret)
         };
-        // One secret for all of them: whoever knows one knows where the others are.
+        // All leases share one secret: the number and the secret of one of them give access to the others.
         let other = |part: &Part| Other { name: part.key.name.clone(), mode: part.mode, secret };
         let others = others.iter().map(other).collect();
         let acquire = AcquireAll { first, others };
@@ -132,12 +133,12 @@ impl Grip {
         }
     }
 
-    /// The lock that is made up of this lease and those it was granted with.
+    /// Returns the lock that consists of this lease and those granted with it.
     pub(super) fn of(of: Vec<LockKey>, lease: LeaseView) -> Self {
         Self { of, lease }
     }
 
-    /// Makes sure that all of several locks last long enough to publish something. Until when they do.
+    /// Makes sure that several locks all last long enough to publish a change. Returns the earliest deadline.
     pub(super) async fn secure(
         app: &App,
         caller: &Caller,
@@ -146,17 +147,18 @@ impl Grip {
         Self::renew(app, caller, grips, Extend::AtLeast(PUBLISH_TIME)).await
     }
 
-    /// Moves the deadlines of several locks, or of none. Until when the first of them to end lasts.
+    /// Moves the deadlines of several locks, or of none. Returns the earliest deadline.
     pub(super) async fn renew(
         app: &App,
         caller: &Caller,
         grips: &[&Self],
         extend: Extend,
     ) -> Result<Result<Option<Timestamp>, Rejection>, Obstacle> {
-        // What was let in a while ago need not be any more.
+        // The caller's rights might have changed since the request was admitted.
         let caller = caller.still(&app.engine)?;
         let mut until = None;
-        // Leases of one dialect only can be renewed together; those of a session may be beside those of a write.
+        // One call can renew leases of one dialect only, and here leases of a session can occur next to those of a
+        // write.
         for grip in grips {
             let renew =
                 RenewAll { proofs: grip.proofs().collect(), dialect: grip.lease.dialect, extend };
@@ -172,16 +174,16 @@ impl Grip {
         Ok(Ok(until))
     }
 
-    /// Gives it back. What is over already stays so.
+    /// Releases the lock. It is not an error if the lease has already ended.
     pub(super) async fn release(&self, app: &App, caller: &Caller) -> Result<(), engine::Error> {
         let _ = app.engine.ask(caller.own(self.to_release())).await?;
         Ok(())
     }
 
-    /// Gives it back whenever there is time to: for whoever cannot wait.
+    /// Releases the lock in the background, for callers that cannot wait.
     pub(super) fn drop_later(&self, app: &App, caller: &Caller) {
         let call = app.engine.ask(caller.own(self.to_release()));
-        // Without a runtime the server is ending, and the lock expires.
+        // Without a runtime the server is stopping; the lock then expires.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(call);
         }
@@ -191,7 +193,8 @@ impl Grip {
         ReleaseAll { proofs: self.proofs().collect(), dialect: self.lease.dialect }
     }
 
-    /// Each lease by its number and the secret they share: whatever else its owner has by now is not meant.
+    /// Returns a proof for each lease, from its number and the shared secret. Other leases of the same owner are not
+    /// included.
     fn proofs(&self) -> impl Iterator<Item = Proof> + '_ {
         let LeaseView { id, owner, group, .. } = &self.lease;
         let alone = Group { first: id.number, size: 1 };
@@ -204,19 +207,20 @@ impl Grip {
     }
 }
 
-/// When somebody's lease on a file or folder was taken away, what was granted with it is of no use any more.
+/// After a lease on a file or folder was revoked, releases the leases that were granted with it, which have no use
+/// without it.
 pub(crate) async fn loosen(app: &App, lock: &LockKey, caller: &Caller, ended: &[LeaseView]) {
     for lease in ended.iter().filter(|lease| OF_PATHS.contains(&lease.dialect)) {
         let grip = Grip::of(Vec::new(), lease.clone());
         let Ok(release) = caller.permit_on(Right::Revoke, [lock], grip.to_release()) else {
             continue;
         };
-        // What cannot be given back now expires.
+        // A lease that cannot be released now expires later.
         let _ = app.engine.ask(release).await;
     }
 }
 
-/// The path that is kept with a lease, if one is.
+/// Returns the path that is stored with a lease, if there is one.
 pub(super) fn path_of(lease: &LeaseView) -> Option<String> {
     let kept = lease.metadata.as_deref()?;
     if lease.dialect == Dialect::Dav.number() {
@@ -226,17 +230,18 @@ pub(super) fn path_of(lease: &LeaseView) -> Option<String> {
     std::str::from_utf8(kept).ok().map(Into::into)
 }
 
-// The core knows the dialects that lock paths by their numbers.
+// The core refers by number to the dialects that lock paths.
 const _: () = assert!(OF_PATHS.len() == 2);
 const _: () = assert!(OF_PATHS[0].0 == Dialect::Files as u8 && OF_PATHS[1].0 == Dialect::Dav as u8);
 
-/// What a list of the locks of a namespace leaves out: nobody locks a tree for its own sake.
+/// Returns the locks that lists of a namespace omit: the internal locks on folder trees, which clients never name.
 pub(super) fn leave_out(app: &App, namespace: &str) -> Option<LeaveOut> {
     let is_of_paths = *app.dialect.files.namespace == *namespace;
     is_of_paths.then_some(LeaveOut { is_name: is_tree, dialects: OF_PATHS })
 }
 
-/// Can this lock be taken away by its name? What locks inside a folder share is nobody's lock, and no list shows it.
+/// Checks that a lock can be revoked by its name. The internal lock on a folder tree cannot: it is shared by all
+/// locks inside the folder, and no list shows it.
 pub(crate) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
     let Some(LeaveOut { is_name, .. }) = leave_out(app, &lock.namespace) else { return Ok(()) };
     if !is_name(&lock.name) {
@@ -249,7 +254,7 @@ pub(crate) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
     ))
 }
 
-/// A lock, for somebody who may see these.
+/// Reads a lock, if the caller is allowed to see the locks in `of`.
 pub(super) async fn look(
     app: &App,
     caller: &Caller,
@@ -293,14 +298,14 @@ async fn obstacle(
     }
 }
 
-/// Is there only no room for one more beside those who would not mind?
+/// Returns [`Obstacle::Full`] if the lock is refused only because the maximum number of holders already share it.
 async fn full(
     app: &App,
     caller: &Caller,
     of: &[LockKey],
     Part { key, mode, .. }: &Part,
 ) -> Option<Obstacle> {
-    // Shares of a folder are not limited.
+    // The number of shares in a folder tree is not limited.
     if *mode == Mode::Exclusive || is_tree(&key.name) {
         return None;
     }
@@ -311,7 +316,7 @@ async fn full(
     is_full.then(|| Obstacle::Full { path: key.name.to_string(), allowed: allowed.into() })
 }
 
-/// The lock that whoever holds something asked for, if it is one of several they were granted.
+/// Returns the lock that the holder named when it was granted several at once.
 async fn name_of(app: &App, caller: &Caller, holding: &Holding) -> Option<Box<str>> {
     let (dialect, number) = holding.lease?;
     let first: LeaseNumber = holding.group.map_or(number, |group| group.first);

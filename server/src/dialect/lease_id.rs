@@ -1,16 +1,16 @@
-//! Lease ids as text: the same in every dialect that proves a lease by its id.
+//! Lease ids as text, in the form shared by all dialects where the id proves the lease.
 
 use std::fmt::Write;
 
 use leasehold_core::{LeaseId, LeaseNumber, Secret};
 
-/// Digits of the longest number.
+/// Maximum digits of a lease number.
 const N_NUMBER_MAX: usize = 20;
-/// Digits of a secret.
+/// The number of hexadecimal digits in a secret.
 const N_SECRET: usize = 32;
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// `17.0f3a…`: the lease's number and its secret.
+/// Formats an id as `17.0f3a…`: the lease's number and its secret.
 pub(super) fn render(id: LeaseId) -> String {
     let mut text = String::with_capacity(N_NUMBER_MAX + 1 + N_SECRET);
     // Writing to a string cannot fail.
@@ -20,7 +20,7 @@ pub(super) fn render(id: LeaseId) -> String {
     text
 }
 
-/// Whatever is not such an id is the id of no lease.
+/// Parses a lease id; `None` if the text is not one.
 pub(super) fn parse(text: &str) -> Option<LeaseId> {
     let (number, secret) = text.split_once('.')?;
     let digits: &[u8; N_SECRET] = secret.as_bytes().try_into().ok()?;
@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Option<LeaseId> {
     Some(LeaseId { number: LeaseNumber(number), secret })
 }
 
-/// Of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 fn value(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).map(|value| value as u8)
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_id_comes_back_and_nothing_else_is_one() {
+    fn a_lease_id_is_parsed_back_and_other_text_is_rejected() {
         let id = LeaseId { number: LeaseNumber(17), secret: Secret([0x0F; 16]) };
         assert_eq!(parse(&render(id)), Some(id));
         for text in

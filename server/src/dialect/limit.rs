@@ -1,12 +1,13 @@
-//! The message for a limit that was met: what it allows, its setting, and whether to repeat the request.
+//! Messages for exceeded limits: the allowed value, its setting, and whether repeating the request can help.
 
 use leasehold_core::{Exceeded, Limit};
 
-/// How a request met a limit.
+/// How a request exceeded a limit.
 pub(super) enum Met {
-    /// It goes beyond the limit itself: asking again is of no use. What is allowed, to be said of the field.
+    /// The request itself is beyond the limit, so repeating it cannot help. The text is what is allowed for the
+    /// field.
     Request(String),
-    /// It would be one too many: it may be done when something has ended.
+    /// The request would be one too many. It can succeed after something else has ended.
     Room(String),
 }
 

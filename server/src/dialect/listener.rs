@@ -1,4 +1,4 @@
-//! A listener of a dialect's own, for protocols that are not HTTP.
+//! Dedicated listeners, for dialects that are not HTTP.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use super::{Dialect, Options};
 use crate::app::App;
 use crate::http::{Conversation, Listen};
 
-/// What a dialect that listens on its own is made of.
+/// The listener of a dialect that does not use HTTP.
 #[derive(Clone, Copy)]
 pub struct Listener {
-    /// Which dialect it is.
+    /// The dialect.
     pub dialect: Dialect,
-    /// Where it listens, if it was told to; encrypted, if that is like `https`.
+    /// Returns the configured listen address, if there is one, and whether it uses TLS (with `https`).
     pub address: fn(&Options) -> Option<Listen>,
-    /// How long a client may be silent; `None`: as long as it is there.
+    /// Returns how long a client can be silent before its connection is closed; `None` for no limit.
     pub idle_timeout: fn(&Options) -> Option<Duration>,
-    /// Serves one connection to its end.
+    /// Serves one connection until it ends.
     pub serve: fn(App, Conversation) -> Serving,
 }
 
-/// A connection being served.
+/// The future that serves a connection.
 pub(super) type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;

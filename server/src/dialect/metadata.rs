@@ -1,7 +1,7 @@
-//! What clients attach to their leases: any JSON, but not nested without end. Whoever reads it later may not be able
-//! to.
+//! Metadata that clients attach to their leases: any JSON, up to a nesting depth. Deeper JSON might be more than
+//! other clients can parse when they read it.
 
-/// How deep JSON is nested: a number is 0, `[]` is 1.
+/// Returns how deep JSON is nested: 0 for a number, 1 for `[]`.
 pub(super) fn depth(json: &[u8]) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut is_text, mut is_escaped) = (false, false);
@@ -22,7 +22,7 @@ pub(super) fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// What is wrong with metadata that is nested too deep.
+/// Returns the error for metadata that is nested too deep.
 pub(super) fn too_deep(depth_max: usize) -> String {
     format!("must be nested at most {depth_max} deep (metadata-depth-max)")
 }

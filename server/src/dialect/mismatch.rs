@@ -1,5 +1,5 @@
-//! Writes wrong proofs to the audit files where the engine cannot: the caller may not see the lease, or the proof is a
-//! name. Nothing of what is looked up here is shown to the caller.
+//! Writes wrong proofs to the audit files where the engine cannot: the caller is not allowed to see the lease, or the
+//! proof is a name. Nothing that is looked up here is shown to the caller.
 
 use leasehold_core::{LeaseNumber, LockKey};
 
@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::engine::{ReadLease, ReadLock};
 
-/// The request named this lease, which its caller may not see.
+/// Records that the request named this lease, which its caller is not allowed to see.
 pub(super) async fn of_lease(
     app: &App,
     caller: &Caller,
@@ -24,7 +24,7 @@ pub(super) async fn of_lease(
     }
 }
 
-/// The request named this lock, and its proof is not the one of the lease that this dialect has on it.
+/// Records that the request named this lock with a proof that does not match the lease this dialect has on it.
 pub(super) async fn of_lock(
     app: &App,
     caller: &Caller,

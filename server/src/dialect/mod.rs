@@ -1,4 +1,5 @@
-//! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
+//! The protocols. Each has a folder that only translates: parse the request, call the engine once, render the
+//! response. The rules are in the core.
 
 mod basic;
 pub(crate) mod calendar;
@@ -39,62 +40,64 @@ use crate::contract::Chapter;
 pub use listener::Listener;
 pub(crate) use owner::{shown, shown_metadata, vouched};
 
-/// The table of the dialects. A dialect is its folder (and the `mod` that names it) and its line here: its variant, its
-/// folder, its name in settings and its number, which is stored with every lease and never changes.
+/// The table of the dialects. A dialect consists of its folder (and the `mod` line that names it) and its line in
+/// this table. The line has its variant, its folder, its name in settings, and its number, which is stored with every
+/// lease and never changes.
 ///
-/// The folder's `mod.rs` has `routes` (`axum::routing::any` takes methods of any name), `WORDS`, the first words of its
-/// paths, `Options` with their defaults, and `LISTENER` if it listens on its own; its `contract.rs` has `chapter`.
+/// The folder's `mod.rs` contains `routes` (`axum::routing::any` accepts methods of any name), `WORDS` (the first
+/// words of its paths), `Options` with defaults, and `LISTENER` if the dialect has a dedicated listener. Its
+/// `contract.rs` contains `chapter`.
 macro_rules! dialects {
     ($(
         $(#[doc = $doc:literal])+
         $(#[cfg($cfg:meta)])?
         $variant:ident: $folder:ident, $name:literal, $number:literal;
     )*) => {
-        /// A protocol that can be switched on or off.
+        /// A protocol that can be turned on or off.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Dialect {
             $($(#[doc = $doc])+ $(#[cfg($cfg)])? $variant = $number,)*
         }
 
-        /// All there are.
+        /// All dialects.
         pub const ALL: &[Dialect] = &[$($(#[cfg($cfg)])? Dialect::$variant,)*];
 
-        /// What each dialect can be told.
+        /// The settings of each dialect.
         #[derive(Clone, Debug, Default)]
         pub struct Options {
             $($(#[doc = $doc])+ $(#[cfg($cfg)])? pub $folder: $folder::Options,)*
         }
 
         impl Dialect {
-            /// As it is called in settings.
+            /// Returns the dialect's name in settings.
             pub fn name(self) -> &'static str {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $name,)*
                 }
             }
 
-            /// The words its paths begin with.
+            /// Returns the first words of the dialect's paths.
             pub(crate) fn words(self) -> &'static [&'static str] {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::WORDS,)*
                 }
             }
 
-            /// The listener it has beside HTTP's.
+            /// Returns the dialect's dedicated listener, if it does not use HTTP.
             pub(crate) fn listener(self) -> Option<Listener> {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::LISTENER,)*
                 }
             }
 
-            /// Its chapter of the contract.
+            /// Returns the dialect's chapter of the OpenAPI document.
             pub(crate) fn chapter(self, app: &App) -> Chapter {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::contract::chapter(app),)*
                 }
             }
 
-            /// Somebody may not do what they ask, said in its shape.
+            /// Renders a denied request in the dialect's error format.
             pub(crate) fn refuse(self, app: &App, denied: Denied) -> Response {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::refuse(app, denied),)*
@@ -111,42 +114,44 @@ macro_rules! dialects {
 }
 
 dialects! {
-    /// The native one.
+    /// The native protocol.
     Native: native, "locks", 0;
-    /// LS-SPEC-001.
+    /// The leases protocol, LS-SPEC-001.
     Leases: leases, "leases", 1;
-    /// A queue of claims for each resource.
+    /// The claims protocol, with a queue of claims for each resource.
     Claims: claims, "claims", 2;
-    /// The sticky lock with grace.
+    /// The sticky lock with a grace period.
     Sticky: sticky, "lock", 3;
     /// Files with locks.
     Files: files, "files", 4;
-    /// Lock clients of Redis.
+    /// The Redis protocol, as far as lock clients use it.
     Redis: redis, "redis", 5;
-    /// The http backend of Terraform.
+    /// The Terraform `http` backend.
     Terraform: terraform, "terraform", 6;
     /// Git LFS.
     Lfs: lfs, "lfs", 7;
-    /// WebDAV, on the same files.
+    /// WebDAV, on the same files as the files dialect.
     Dav: dav, "dav", 8;
-    /// Shows that a folder and a line are all a dialect takes.
+    /// A dialect for tests, which shows that a folder and a line in this table are enough.
     #[cfg(test)]
     Toy: toy, "toy", 255;
 }
 
 impl Dialect {
-    /// Does it keep content beside locks? That is on one server only, so it is off where several share a store.
+    /// Returns whether the dialect stores content in addition to locks. Content is on one server only, so such
+    /// dialects are off in a cluster.
     pub fn keeps_content(self) -> bool {
         matches!(self, Dialect::Files | Dialect::Terraform | Dialect::Lfs | Dialect::Dav)
     }
 
-    /// As the core knows it.
+    /// Returns the dialect's number, by which the core knows it.
     pub(crate) fn number(self) -> leasehold_core::Dialect {
         leasehold_core::Dialect(self as u8)
     }
 }
 
-/// Whose path this is, on or off. What belongs to the server itself is answered in the native shape.
+/// Returns the dialect that a path belongs to, whether or not the dialect is on. For the server's own paths this is
+/// the native one.
 pub(crate) fn of_path(path: &str) -> Dialect {
     let mut words = path.split('/').skip(1);
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -161,16 +166,16 @@ pub(crate) fn of_path(path: &str) -> Dialect {
     }
 }
 
-/// Is this word the first of some dialect's paths, or of the server's own? Whether or not that dialect is on: a file
-/// must not become something else by a setting.
+/// Returns whether this word begins the paths of a dialect or of the server itself. Dialects that are off count too:
+/// a setting must not change which paths are files.
 pub(crate) fn is_reserved(word: &str) -> bool {
-    /// The server's own, and those of dialects to come.
+    /// The first words of the server's own paths, including words reserved for the future.
     const WORDS: &[&str] =
         &["metrics", "livez", "readyz", "healthz", "leaderz", "console", "openapi.json", "docs"];
     WORDS.contains(&word) || ALL.iter().any(|dialect| dialect.words().contains(&word))
 }
 
-/// Why something was rejected, for those who have no answer of their own for it.
+/// Describes a rejection, for dialects that have no specific response to it.
 pub(crate) fn in_words(rejection: &leasehold_core::Rejection) -> String {
     match rejection {
         leasehold_core::Rejection::Limit(exceeded) => match limit::met(*exceeded) {
@@ -190,7 +195,7 @@ impl FromStr for Dialect {
     }
 }
 
-/// The name of a dialect as the core knows it.
+/// Returns the name of a dialect by its number in the core.
 pub(crate) fn name_of(dialect: leasehold_core::Dialect) -> String {
     let known = ALL.iter().find(|known| known.number() == dialect);
     known.map_or_else(|| format!("dialect {}", dialect.0), |known| known.to_string())

@@ -1,4 +1,4 @@
-//! The owner a request speaks for, and how one is shown to others.
+//! The owner in whose name a request acts, and how owners are shown to others.
 
 use std::borrow::Cow;
 
@@ -8,17 +8,18 @@ use super::{Dialect, terraform};
 use crate::auth::{ANONYMOUS, Caller};
 use crate::http::html::is_hidden;
 
-/// Who they are for sure, and which of their programs or machines they say it is.
+/// Returns an owner: the authenticated principal, and the program or machine that the client names.
 pub(super) fn of(caller: &Caller, instance: &str) -> Owner {
     Owner { principal: caller.principal().name().clone(), instance: instance.into() }
 }
 
-/// The principal of an owner, if a credential proved it. Two of one name are not one owner if these differ.
+/// Returns the principal of an owner, if a credential proved it. Owners with the same instance but different
+/// principals are different owners.
 pub(crate) fn vouched(owner: &Owner) -> Option<&str> {
     (*owner.principal != *ANONYMOUS).then_some(&*owner.principal)
 }
 
-/// What somebody calls themselves, for the terminals of others: an owner can call itself anything.
+/// Returns a client-chosen name without control characters, so that it is safe to print on other people's terminals.
 pub(super) fn plain(name: &str) -> Cow<'_, str> {
     if !name.contains(is_hidden) {
         return name.into();
@@ -26,7 +27,7 @@ pub(super) fn plain(name: &str) -> Cow<'_, str> {
     name.replace(is_hidden, "\u{fffd}").into()
 }
 
-/// The owner as other readers may see it. If the owner proves the lock, only its beginning is shown.
+/// Returns the owner as other readers see it. If the owner's name proves the lock, only its beginning is returned.
 pub(crate) fn shown(dialect: Number, owner: &Owner) -> Cow<'_, str> {
     let is_of = |known: Dialect| known.number() == dialect;
     let is_proof = is_of(Dialect::Redis)
@@ -34,7 +35,7 @@ pub(crate) fn shown(dialect: Number, owner: &Owner) -> Cow<'_, str> {
     if is_proof { shortened(&owner.instance).into() } else { Cow::Borrowed(&owner.instance) }
 }
 
-/// The metadata of a lock as other readers may see it.
+/// Returns the metadata of a lock as other readers see it.
 pub(crate) fn shown_metadata(dialect: Number, metadata: &[u8]) -> Cow<'_, [u8]> {
     if dialect != Dialect::Terraform.number() {
         metadata.into()
@@ -54,7 +55,7 @@ pub(super) fn shortened(proof: &str) -> String {
     format!("{shown}...")
 }
 
-/// What the holder of a lease calls itself, for others: never what would prove that they are it.
+/// Returns the name by which others know the holder of a lease. It never contains the proof of the lease.
 pub(super) fn called(dialect: Number, owner: &Owner, metadata: Option<&[u8]>) -> String {
     match terraform::who(dialect, owner, metadata) {
         Some(who) => plain(&who).into(),
@@ -62,7 +63,7 @@ pub(super) fn called(dialect: Number, owner: &Owner, metadata: Option<&[u8]>) ->
     }
 }
 
-/// What somebody calls themselves, and who they are for sure, where that is known and is something else.
+/// Returns the name of an owner, followed by its authenticated principal if that is known and different.
 pub(super) fn named(owner: &Owner, called: &str) -> String {
     match vouched(owner) {
         Some(principal) if called.is_empty() || called == principal => principal.into(),
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_shown_with_who_it_is_for_sure() {
+    fn a_name_is_shown_with_its_authenticated_principal() {
         let owner = |principal: &str| Owner { principal: principal.into(), instance: "x".into() };
         assert_eq!(named(&owner(ANONYMOUS), "key:admin"), "key:admin");
         assert_eq!(named(&owner("key:ann"), "key:admin"), "key:admin (key:ann)");
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_does_nothing_to_a_terminal() {
+    fn a_name_is_shown_without_control_characters() {
         assert_eq!(plain("ann@laptop"), "ann@laptop");
         assert_eq!(plain("a\u{1b}[2Jb\nc\u{202e}d"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
     }

@@ -1,4 +1,4 @@
-//! The names in a path. Each dialect says in its own shape what is wrong with them.
+//! Names in request paths. Each dialect reports errors in its own format.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::app::App;
 
-/// The names in the path, percent-decoded; or what is wrong with it, in words.
+/// Returns the percent-decoded names in the path, or an error message.
 pub(super) async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String, String>, String> {
     if !is_encoded(parts.uri.path()) {
         return Err("the path: a % is not followed by two hexadecimal digits".into());
@@ -25,7 +25,7 @@ fn wrong(parser_says: &str) -> String {
     }
 }
 
-/// A path percent-decoded, once; `None` if it is not percent-encoded UTF-8.
+/// Percent-decodes a path once; `None` if it is not percent-encoded UTF-8.
 pub(crate) fn decode(path: &str) -> Option<String> {
     let decoded = percent_decode_str(path).decode_utf8().ok().filter(|_| is_encoded(path))?;
     Some(decoded.into_owned())

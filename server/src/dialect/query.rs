@@ -1,4 +1,4 @@
-//! The parameters of a query. Each dialect says in its own shape what is wrong with them.
+//! Query parameters. Each dialect reports errors in its own format.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::http::mistake;
 
-/// The parameters, percent-decoded; or what is wrong with them, in words.
+/// Returns the percent-decoded parameters, or an error message.
 pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
     if !is_text(uri.query().unwrap_or_default()) {
         return Err("the query: is not percent-encoded UTF-8".into());
@@ -22,7 +22,7 @@ pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
     Ok(parameters)
 }
 
-/// For calls that take no parameters: the first one there is, in words.
+/// Checks that a call without parameters has none. The error names the first one.
 pub(super) fn none(uri: &Uri) -> Result<(), String> {
     let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
     let name = query.split(['&', '=']).find(|name| !name.is_empty()).unwrap_or(query);
@@ -32,8 +32,8 @@ pub(super) fn none(uri: &Uri) -> Result<(), String> {
     ))
 }
 
-/// Whoever decodes a query puts the same replacement character for everything that is no text. Two names
-/// must not become one by that.
+/// Returns whether a query is UTF-8. The decoder would replace every invalid sequence with the same character, so two
+/// different names could become the same.
 fn is_text(query: &str) -> bool {
     let mut decoded = Vec::with_capacity(query.len());
     let mut pieces = query.split('%');

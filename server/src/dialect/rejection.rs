@@ -1,8 +1,8 @@
-//! Rejections in words, for those that a dialect has no answer of its own for.
+//! Generic messages for rejections, for dialects that have no specific response.
 
 use leasehold_core::{Ending, Rejection};
 
-/// What is in the way.
+/// Returns the reason for a rejection.
 pub(super) fn in_words(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::Held(_) => "the lock is held by another owner",

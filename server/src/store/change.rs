@@ -1,4 +1,4 @@
-//! Changes as bytes. A tag is never given a second meaning: old journals stay readable.
+//! Encodes and decodes changes. The meaning of a tag never changes, so that old journals stay readable.
 
 use std::sync::Arc;
 
@@ -151,7 +151,7 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
     })
 }
 
-/// A row of the state, each kind with a tag of its own.
+/// Encodes a row of the state. Each kind of row has its own tag.
 pub(super) fn write_row(w: &mut Writer, row: &Row) {
     match row {
         Row::Meta { .. } => w.byte(0),
@@ -180,9 +180,9 @@ pub(super) fn write_row(w: &mut Writer, row: &Row) {
     }
 }
 
-/// No fewer bytes than a change takes, for a guess that costs nothing.
+/// Returns an upper bound of the encoded size of a change, without encoding it.
 pub(crate) fn bytes_at_most(change: &Change) -> usize {
-    /// All numbers, tags and secrets of any change at their longest.
+    /// The maximum size of everything but the texts: all numbers, tags and secrets of a change.
     const REST: usize = 192;
     let request = |request: &Request| request.id.len() + 24;
     let texts = match change {
@@ -226,7 +226,7 @@ fn tagged(w: &mut Writer, tag: u8, rest: impl FnOnce(&mut Writer)) {
     rest(w);
 }
 
-/// Goes before a lease or a session of somebody nobody vouches for.
+/// Writes the peer of an unauthenticated owner, which precedes the record of its lease or session.
 fn write_peer(w: &mut Writer, peer: Option<Peer>) {
     if let Some(Peer(peer)) = peer {
         tagged(w, 23, |w| w.number(peer));
@@ -269,7 +269,7 @@ fn write_noted(
     w.option(reason, Writer::text);
 }
 
-/// Most leases are alone.
+/// Uses tag 17 only for a lease in a group, because most leases are not in one.
 fn write_lease_added(w: &mut Writer, lease: &LeaseRecord) {
     match lease.group {
         None => w.byte(1),
@@ -314,7 +314,8 @@ fn write_lease(w: &mut Writer, lease: &LeaseRecord) {
     w.number(lease.version.into());
     w.number(lease.token.get());
     w.number(lease.created_at.as_nanos());
-    // Both are usually the same as that one, and earlier only in a row that is damaged, which must show.
+    // Both times usually equal the creation time. They are earlier only in a damaged row; the wrapping
+    // subtraction makes sure that the damage stays visible.
     let since_created = |at: Timestamp| at.as_nanos().wrapping_sub(lease.created_at.as_nanos());
     [lease.granted_at, lease.renewed_at].iter().for_each(|at| w.number(since_created(*at)));
     write_time(w, lease.deadline);
@@ -423,7 +424,7 @@ pub(super) fn read_owner(r: &mut Reader<'_>) -> Result<Owner, Damaged> {
     Ok(Owner { principal: r.shared()?, instance: r.shared()? })
 }
 
-/// "Never" is the common case that would take ten bytes.
+/// Encodes "never" as one byte, because it is common and would otherwise take ten.
 fn write_time(w: &mut Writer, at: Timestamp) {
     w.option(at.finite(), |w, at| w.number(at.as_nanos()));
 }

@@ -1,18 +1,19 @@
-//! Somebody who compares what servers that share a store make of it: the simulation.
+//! Lets the simulation compare the states that the servers of a cluster derive from one store.
 
 use std::fmt;
 use std::sync::Arc;
 
 use leasehold_core::Machine;
 
-/// Shown the state after a record, by whoever wrote it and by whoever read it.
+/// A callback that is shown the state after each record, both by the server that wrote the record and by those
+/// that read it.
 #[derive(Clone)]
 pub struct Witness(Arc<Shown>);
 
 type Shown = dyn Fn(u64, &Machine) + Send + Sync;
 
 impl Witness {
-    /// Told of every state with the number of the last record in it.
+    /// Makes a witness from a callback, which gets the number of a record and the state after it.
     pub fn new(shown: impl Fn(u64, &Machine) + Send + Sync + 'static) -> Self {
         Self(Arc::new(shown))
     }

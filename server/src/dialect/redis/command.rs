@@ -1,15 +1,15 @@
-//! Commands: what a request asks for, or why that makes no sense.
+//! Commands: parses the words of a request, and reports why they are invalid.
 
 use leasehold_core::Span;
 
 use super::reply::{Protocol, Reply};
 use super::script::Script;
 
-/// What a request asks for.
+/// A parsed command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Command<'a> {
     Ping(Option<&'a str>),
-    /// Which version of the protocol to speak, and with which password, if any.
+    /// `HELLO`, with the protocol version and the password, if they were sent.
     Hello(Option<Protocol>, Option<&'a str>),
     Auth(&'a str),
     Select(u32),
@@ -18,33 +18,33 @@ pub(super) enum Command<'a> {
     Quit,
     /// `SET key value NX`, with an expiry or without.
     Set(&'a str, &'a str, Option<Span>),
-    /// `SETNX key value`: the same without an expiry, told as a number.
+    /// `SETNX key value`: like `Set` without an expiry, but the reply is a number.
     SetNew(&'a str, &'a str),
     Get(&'a str),
-    /// How long it lasts, in units of so many milliseconds.
+    /// `TTL` or `PTTL`: the time left, in units of this many milliseconds.
     Remaining(&'a str, u64),
     Exists(Vec<&'a str>),
     Delete(Vec<&'a str>),
-    /// `None`: at once.
+    /// `PEXPIRE` or `EXPIRE`; with `None`, the key expires immediately.
     Expire(&'a str, Option<Span>),
     Leave(&'a str, Vec<&'a str>),
     Run(Script, Vec<&'a str>, Vec<&'a str>),
-    /// The SHA-1 a script is known by here.
+    /// `SCRIPT LOAD`, with the SHA-1 of the known script that does the same.
     Load(&'static str),
-    /// Which of these scripts are known.
+    /// `SCRIPT EXISTS`: for each script, whether it is known.
     Known(Vec<bool>),
 }
 
-/// What a client may tell of itself.
+/// The subcommands of `CLIENT`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Client {
-    /// Its name, its library: taken note of by nobody.
+    /// `SETNAME` and `SETINFO`, which have no effect.
     Told,
     Id,
     Name,
 }
 
-/// The names commands are counted by: there are as many others as clients make up.
+/// The name under which unknown commands are counted, so that clients cannot create any number of metric labels.
 pub(super) const OTHER: &str = "other";
 const NAMES: [&str; 24] = [
     "ping", "hello", "auth", "select", "client", "info", "quit", "set", "setnx", "get", "ttl",
@@ -52,14 +52,14 @@ const NAMES: [&str; 24] = [
     "multi", "exec", "discard",
 ];
 
-/// A command by its name, if it is one that somebody could mean.
+/// Returns the known name of a command, or [`OTHER`].
 pub(super) fn name(words: &[&str]) -> &'static str {
     let first = words.first().copied().unwrap_or_default();
     NAMES.into_iter().find(|name| name.eq_ignore_ascii_case(first)).unwrap_or(OTHER)
 }
 
 impl<'a> Command<'a> {
-    /// What these words ask for. The error is the answer.
+    /// Parses the words of a request. The error is the reply.
     pub(super) fn parse(words: &[&'a str]) -> Result<Self, Reply> {
         let command = name(words);
         let rest = words.get(1..).unwrap_or_default();
@@ -104,7 +104,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// How much of a command's name is repeated.
+/// Maximum characters of an unknown command's name that the error repeats.
 const NAME_CHARS_MAX: usize = 32;
 
 fn unknown(words: &[&str]) -> Reply {
@@ -121,15 +121,15 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, Reply> {
     text.parse().map_err(|_| Reply::error("value is not an integer or out of range"))
 }
 
-/// A time from now in units of so many milliseconds; `None`: it is not later than now.
+/// Parses a time from now, in units of this many milliseconds. Returns `None` if it is zero or negative.
 fn expiry(text: &str, unit_ms: u64) -> Result<Option<Span>, Reply> {
     let n: i64 = number(text)?;
     let ms = u64::try_from(n).unwrap_or(0).saturating_mul(unit_ms);
-    // Nothing lasts so long that this would make a difference, and beyond it a span has no milliseconds.
+    // A span in milliseconds cannot be longer than this, and no lock lasts nearly as long.
     Ok((ms > 0).then(|| Span::from_millis(ms.min(u64::MAX / 1_000_000))))
 }
 
-/// The same of something that has to last.
+/// Parses a time from now that must be positive.
 pub(super) fn lasting(text: &str, unit_ms: u64, command: &str) -> Result<Span, Reply> {
     let invalid = || Reply::error(format_args!("invalid expire time in '{command}' command"));
     expiry(text, unit_ms)?.ok_or_else(invalid)
@@ -173,7 +173,7 @@ fn client<'a>(sub: &str, rest: &[&str]) -> Result<Command<'a>, Reply> {
     }))
 }
 
-/// What `SET key value` is told beside them: `NX`, and how long it lasts.
+/// Parses what follows `SET key value`: `NX` and the expiry.
 fn set(options: &[&str]) -> Result<Option<Span>, Reply> {
     let (mut is_new, mut ttl, mut rest) = (false, None, options);
     loop {
@@ -203,7 +203,7 @@ fn set(options: &[&str]) -> Result<Option<Span>, Reply> {
     }
 }
 
-/// What is wrong with an option of `SET` that cannot stand where it does.
+/// Returns what is wrong with an option of `SET` that is unknown or out of place.
 fn odd(option: &str) -> String {
     let is = |name: &str| option.eq_ignore_ascii_case(name);
     if is("nx") {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_as_redis_does() {
+    fn malformed_commands_get_the_same_errors_as_from_redis() {
         for (line, why) in [
             ("GET", "ERR wrong number of arguments for 'get' command"),
             ("ping a b", "ERR wrong number of arguments for 'ping' command"),

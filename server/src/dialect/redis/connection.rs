@@ -1,4 +1,5 @@
-//! One connection: requests in, answers out, in their order. What arrived together is asked together.
+//! One connection: reads requests and writes replies in the same order. Requests that arrive together are sent to the
+//! engine together.
 
 use tokio::time::Instant;
 
@@ -16,15 +17,15 @@ use crate::http::{Conversation, Heard};
 /// The error for a client that has not authenticated in time.
 const TOO_LATE: &[u8] = b"-NOAUTH no valid AUTH in time (redis-auth-timeout)\r\n";
 
-/// What is about to be sent.
+/// The replies that are about to be sent.
 #[derive(Default)]
 struct Said {
     text: String,
-    /// What is granted by the text up to there.
+    /// The guards of granted leases, each with the position in the text where its reply ends.
     grants: Vec<(usize, Undelivered)>,
 }
 
-/// Answers until one of the two has enough.
+/// Serves a connection until either side closes it.
 pub(super) async fn converse(app: App, mut conversation: Conversation) {
     let options = app.dialect.redis.clone();
     let known_by = Instant::now() + options.auth_timeout;
@@ -59,7 +60,7 @@ pub(super) async fn converse(app: App, mut conversation: Conversation) {
             Reply::Error(wrong.to_string()).write(party.protocol, &mut said.text);
         }
         let is_heard = conversation.say(said.text.as_bytes(), said.grants).await;
-        // Whoever comes again is passed on to the one that leads.
+        // After a leader change, the client must reconnect to be forwarded to the new leader.
         let is_led = party.app.relay.is_some() && !party.app.engine.is_leading();
         if !is_heard || is_wrong || party.is_over || is_led {
             return;
@@ -67,7 +68,8 @@ pub(super) async fn converse(app: App, mut conversation: Conversation) {
     }
 }
 
-/// The requests that have come whole, as many as are answered together; and what is wrong with what follows.
+/// Returns the complete requests in the buffer, up to the number that is answered together, and the error in the
+/// bytes after them.
 fn read(reader: &mut Reader, n_max: usize) -> (Vec<Request>, Option<Wrong>) {
     let mut requests = Vec::new();
     while requests.len() < n_max {
@@ -117,7 +119,7 @@ async fn answer(party: &mut Party, requests: &[Request], said: &mut Said) {
     settle(party, &mut asked, said).await;
 }
 
-/// Waits for the answers to what was asked, and adds them to what is said.
+/// Waits for the results of the calls that were sent to the engine, and appends their replies.
 async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mut Said) {
     for (name, asked) in asked.drain(..) {
         let (reply, undelivered) = asked.answer(party).await;
@@ -130,8 +132,8 @@ async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mu
     }
 }
 
-/// What is told of a command that makes no sense. A stranger is told nothing but to say who they are, unless that is
-/// what they tried.
+/// Returns the reply to an invalid command. A client that has not authenticated is only told to do so, unless the
+/// command was an attempt to.
 fn wrong(party: &Party, name: &'static str, reply: Reply) -> Reply {
     match party.caller().and_then(|caller| caller.check_known().map(|()| caller)) {
         Err(_) if matches!(name, "auth" | "hello") => {}
@@ -148,7 +150,7 @@ fn wrong(party: &Party, name: &'static str, reply: Reply) -> Reply {
     reply
 }
 
-/// Who asks, if they may ask this at all.
+/// Returns the caller, if it is allowed to send this command at all.
 fn admit(party: &mut Party, name: &'static str, command: &Command<'_>) -> Result<Caller, Reply> {
     let caller = party.caller().map_err(|denied| party.refuse(None, name, denied))?;
     caller.check_known().map_err(|denied| party.refuse(Some(&caller), name, denied))?;
@@ -169,7 +171,7 @@ fn admit(party: &mut Party, name: &'static str, command: &Command<'_>) -> Result
     Ok(caller)
 }
 
-/// What is told at once, or asked of the engine.
+/// Answers a command immediately, or sends it to the engine.
 fn ask(
     party: &mut Party,
     name: &'static str,
@@ -206,7 +208,7 @@ fn ask(
     Asked::Told(told)
 }
 
-/// What is asked while nothing else is.
+/// Runs a command while no other command of the connection is running.
 async fn alone(party: &mut Party, name: &'static str, command: Command<'_>) -> Reply {
     match command {
         Command::Auth(password) => return party.authenticate(password).await,

@@ -1,4 +1,4 @@
-//! Its chapter of the contract, which has no calls: it is not HTTP.
+//! The Redis dialect's chapter of the OpenAPI document. It has no operations, because the protocol is not HTTP.
 
 use crate::app::App;
 use crate::contract::Chapter;

@@ -1,39 +1,40 @@
-//! Requests of RESP: arrays of bulk strings, as every client sends them, or a line of words, as people type them. A
-//! small parser of our own, because a server needs no more of the protocol, and must not take more bytes than it was
-//! told.
+//! Requests in RESP, the Redis protocol: arrays of bulk strings, as every client sends them, or a line of words, as
+//! people type them. The server has its own small parser because it needs only this part of the protocol, and must
+//! not accept more bytes than configured.
 //!
-//! A web page can make a browser send lines too, but not before the first line of a request of HTTP: that ends it.
+//! A web page can make a browser send such lines too, but only after the first line of an HTTP request, and that line
+//! ends the connection.
 
 use std::fmt;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-/// The longest head of an array or a bulk string: a sign, a number, and the end of the line.
+/// Maximum size of the head of an array or a bulk string: a sign, a number, and the end of the line.
 const HEAD_BYTES_MAX: usize = 16;
 
-/// Maximum size and words of a request before authentication: enough for a token.
+/// Limits for a request before authentication, in bytes and words: enough for a token.
 const STRANGER_BYTES_MAX: usize = 16 * 1024;
 const STRANGER_WORDS_MAX: usize = 16;
 
-/// Takes requests out of what comes, however it is cut into pieces. Nothing is looked at twice.
+/// Parses requests out of the received bytes, however they are split into packets. It does not scan any byte twice.
 #[derive(Debug)]
 pub struct Reader {
-    /// What came and is no request yet.
+    /// The received bytes that are not part of a complete request yet.
     pub buffer: BytesMut,
     bytes_max: usize,
-    /// The client has not authenticated.
+    /// Whether the client has not authenticated yet, so that smaller limits apply.
     pub is_of_stranger: bool,
-    /// Up to here it is understood.
+    /// How far the buffer has been parsed.
     at: usize,
-    /// How many words the request has, once that is known.
+    /// The number of words in the request, once its head is parsed.
     n_words: Option<usize>,
     words: Vec<Range<usize>>,
-    /// How long the next word is, once that is known.
+    /// The length of the next word, once its head is parsed.
     next: Option<usize>,
 }
 
-/// A request: a command and what it is about.
+/// A request: the name of a command and its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     bytes: Bytes,
@@ -41,13 +42,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Its words.
+    /// Returns the command's name and arguments.
     pub fn words(&self) -> impl Iterator<Item = &[u8]> {
         self.words.iter().map(|word| &self.bytes[word.clone()])
     }
 }
 
-/// What came is no request, and nothing after it can be understood.
+/// A protocol error. The bytes after it cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wrong(String);
 
@@ -58,20 +59,20 @@ impl fmt::Display for Wrong {
 }
 
 impl Reader {
-    /// One that takes no request of more than so many bytes.
+    /// Creates a reader that rejects requests of more than this many bytes.
     pub fn new(bytes_max: usize) -> Self {
         let (buffer, words) = (BytesMut::new(), Vec::new());
         Self { buffer, bytes_max, is_of_stranger: false, at: 0, n_words: None, words, next: None }
     }
 
-    /// The next request that has come whole.
+    /// Returns the next request, or `None` if it is not complete yet.
     pub fn next_request(&mut self) -> Result<Option<Request>, Wrong> {
         loop {
             if self.n_words.is_none() && self.buffer.first().is_some_and(|first| *first != b'*') {
                 let Some(words) = self.line()? else { return Ok(None) };
                 let bytes = self.buffer.split_to(self.at).freeze();
                 self.at = 0;
-                // A line of nothing asks for nothing.
+                // An empty line is not a request.
                 if words.is_empty() {
                     continue;
                 }
@@ -79,10 +80,10 @@ impl Reader {
             }
             let Some(n_words) = self.n_words else {
                 let Some(n) = self.head(b'*', "an array of bulk strings")? else { return Ok(None) };
-                // An array of nothing asks for nothing.
+                // An empty array is not a request.
                 self.n_words = usize::try_from(n).ok().filter(|n| *n > 0);
                 match self.n_words {
-                    // Each word takes some bytes, if only its head.
+                    // Each word takes at least the bytes of its head.
                     Some(n) if n > self.bytes_max() => return Err(self.too_long()),
                     Some(n) if self.is_of_stranger && n > STRANGER_WORDS_MAX => {
                         return Err(Wrong(format!(
@@ -106,7 +107,7 @@ impl Reader {
         }
     }
 
-    /// The words of a line, if all of it has come. It is understood up to its end then.
+    /// Parses the words of a line, if the line is complete, and moves past it.
     fn line(&mut self) -> Result<Option<Vec<Range<usize>>>, Wrong> {
         let first = self.buffer[0];
         if !(first.is_ascii_graphic() || first.is_ascii_whitespace()) {
@@ -118,7 +119,7 @@ impl Reader {
         if end > self.bytes_max() {
             return Err(self.too_long());
         }
-        // Nothing is looked at twice.
+        // Bytes that were scanned are not scanned again.
         self.at = end;
         if end == self.buffer.len() {
             return Ok(None);
@@ -138,7 +139,7 @@ impl Reader {
         }
     }
 
-    /// Has the next word come?
+    /// Parses the next word. Returns whether it is complete.
     fn next_word(&mut self) -> Result<bool, Wrong> {
         let length = match self.next {
             Some(length) => length,
@@ -161,7 +162,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// The number in the head of what is next, if all of it has come.
+    /// Parses the number in the next head, if the head is complete.
     fn head(&mut self, sign: u8, what: &str) -> Result<Option<i64>, Wrong> {
         let rest = &self.buffer[self.at..];
         match rest.first() {
@@ -206,7 +207,7 @@ impl Reader {
     }
 }
 
-/// The words of a line. What is in quotes is one word, as it is.
+/// Splits a line into words. Text in quotes is one word; there are no escapes.
 fn words(line: &[u8]) -> Result<Vec<Range<usize>>, Wrong> {
     let (mut words, mut at) = (Vec::new(), 0);
     while let Some(n_blank) = line[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
@@ -240,7 +241,7 @@ mod tests {
 
     const BYTES_MAX: usize = 64;
 
-    /// What is read of bytes that come in pieces of this size.
+    /// Returns what the reader makes of bytes that arrive in pieces of this size.
     fn read(bytes: &[u8], piece: usize) -> (Vec<Vec<String>>, Option<String>) {
         let (mut reader, mut requests) = (Reader::new(BYTES_MAX), Vec::new());
         for piece in bytes.chunks(piece) {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told_and_ends_it() {
+    fn a_protocol_error_is_reported_and_ends_the_input() {
         let number = "ERR Protocol error: the length of an array or a bulk string is not a number";
         check("*x\r\n", &[], Some(number));
         check("*+1\r\n", &[], Some(number));
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_only_so_many_bytes() {
+    fn the_size_of_a_request_is_limited() {
         let long = "ERR Protocol error: a command may have 64 bytes (redis-command-bytes-max)";
         check("*1\r\n$57\r\n", &[], Some(long));
         check("*65\r\n", &[], Some(long));

@@ -1,4 +1,4 @@
-//! Commands about locks: each is one question to the engine, and its answer is told in the words of Redis.
+//! Lock commands: each is one call to the engine, and its result becomes a Redis reply.
 
 use leasehold_core::{
     Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
@@ -17,11 +17,11 @@ use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, name_of, owner};
 use crate::engine::{self, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll};
 
-/// Why a command is not asked.
+/// The reason why a command is not passed to the engine.
 pub(super) enum Refusal {
-    /// It makes no sense.
+    /// The command is invalid; this is the reply.
     Wrong(Reply),
-    /// Somebody may not.
+    /// The caller lacks the right to do this.
     Denied(Denied),
 }
 
@@ -43,14 +43,14 @@ impl From<Denied> for Refusal {
     }
 }
 
-/// A question on its way, and how its answer is told.
+/// A command that was sent to the engine, and how to turn its result into a reply.
 pub(super) enum Asked {
-    /// There was nothing to ask.
+    /// The reply is known without the engine.
     Told(Reply),
-    /// What is told if it was granted, and what if not.
+    /// An acquire, with the replies if it is granted and if not.
     Taken(Call<Take>, Reply, Reply),
     TakenAll(Call<WaitForAll>, i64),
-    /// All of them, or none is kept.
+    /// Places in a semaphore. If one is refused, those granted are released.
     Places(Vec<Call<Take>>),
     Renewed(Call<Renew>),
     RenewedAll(Call<RenewAll>, i64),
@@ -61,16 +61,16 @@ pub(super) enum Asked {
     Revoked(Box<Revoking>),
 }
 
-/// What is looked for.
+/// What a read reports about a lock.
 pub(super) enum Look {
     Value,
-    /// How long it lasts, in units of so many milliseconds.
+    /// The time left, in units of this many milliseconds.
     Remaining(u64),
-    /// How many milliseconds it still lasts, if it is theirs.
+    /// The milliseconds left, if this owner holds the lock.
     Own(Owner),
 }
 
-/// Who asks, and where to.
+/// The connection and the caller of a command, and the engine batch that the command joins.
 pub(super) struct Asking<'a, 'e> {
     pub(super) party: &'a Party,
     pub(super) caller: &'a Caller,
@@ -78,7 +78,8 @@ pub(super) struct Asking<'a, 'e> {
 }
 
 impl Asking<'_, '_> {
-    /// Asks what the command says. What is not about locks never comes here: [`super::connection`] answers it.
+    /// Sends a command to the engine. Commands that are not about locks never get here: [`super::connection`] answers
+    /// them.
     pub(super) fn ask(mut self, command: Command<'_>) -> Result<Asked, Refusal> {
         match command {
             Command::Set(key, value, ttl) => self.take(key, value, ttl),
@@ -135,7 +136,7 @@ impl Asking<'_, '_> {
         yes: Reply,
         no: Reply,
     ) -> Result<Asked, Refusal> {
-        // What makes no sense is told so before anybody asks whether it is allowed.
+        // A malformed request is reported as such before rights are checked.
         self.party.app.limits.check_acquire(&acquire)?;
         let take = self.caller.permit(Take(acquire))?;
         Ok(Asked::Taken(self.together.ask(take), yes, no))
@@ -175,7 +176,7 @@ impl Asking<'_, '_> {
         self.renew_each(proofs, ttl, keys.len() as i64)
     }
 
-    /// All of them or none; told is `yes` or 0.
+    /// Renews all of these leases or none. The reply is `yes` or 0.
     pub(super) fn renew_each(
         &mut self,
         proofs: Vec<Proof>,
@@ -245,7 +246,7 @@ pub(super) fn span(ms: &str) -> Result<Span, Reply> {
 }
 
 impl Asked {
-    /// What is told, and the guards of what it grants.
+    /// Waits for the result. Returns the reply and the guards of the leases it grants.
     pub(super) async fn answer(self, party: &Party) -> (Reply, Vec<Undelivered>) {
         let guard = |undelivered: Option<Undelivered>| undelivered.into_iter().collect();
         match self {
@@ -270,7 +271,7 @@ impl Asked {
     async fn reply(self, party: &Party) -> Reply {
         match self {
             Asked::Told(reply) => reply,
-            // What lasts for ever cannot be made to last longer.
+            // A lease without a deadline cannot be extended.
             Asked::Renewed(call) => {
                 answered(call.await, |lease| i64::from(lease.deadline.is_some()))
             }
@@ -293,7 +294,7 @@ impl Asked {
 
 pub(super) type Answered<T> = Result<Result<T, Rejection>, engine::Error>;
 
-/// A number, which is 0 if it is not theirs.
+/// Returns a number computed from the result, or 0 if the caller does not hold the lock.
 pub(super) fn answered<T>(answered: Answered<T>, number: impl FnOnce(T) -> i64) -> Reply {
     match answered {
         Ok(Ok(answer)) => Reply::Integer(number(answer)),
@@ -306,7 +307,7 @@ pub(super) fn told(rejection: Rejection, no: Reply) -> Reply {
     if is_no(&rejection) { no } else { rejection.into() }
 }
 
-/// Of several questions. The first that cannot be answered is told of.
+/// Adds up the numbers of several calls. The first error becomes the reply.
 async fn sum<A, T>(calls: Vec<Call<A>>, number: impl Fn(T) -> i64) -> Reply
 where
     A: engine::Ask<Answer = Result<T, Rejection>>,
@@ -344,7 +345,8 @@ pub(super) fn is_ours(lease: &LeaseView) -> bool {
     lease.dialect == Dialect::Redis.number()
 }
 
-/// The value a key was set to. A lock that somebody has by another dialect has none that could be anybody's.
+/// Returns the value that the key was set to. A lock held through another dialect has no value that any client could
+/// have set; the reply then says who holds it.
 fn value(view: &LockView, caller: Result<Caller, Denied>) -> Reply {
     match view.holders.first() {
         None => Reply::Nil,
@@ -353,7 +355,7 @@ fn value(view: &LockView, caller: Result<Caller, Denied>) -> Reply {
             Reply::Text(format!("held through {} by {who}", name_of(lease.dialect)))
         }
         Some(lease) if lease.mode == Mode::Exclusive => {
-            // The value proves the lock: other principals see only its beginning.
+            // The value proves ownership of the lock, so other principals get a shortened form.
             let is_theirs = caller.is_ok_and(|c| !c.is_asked() || c.is(&lease.owner.principal));
             Reply::Text(match is_theirs {
                 true => lease.owner.instance.to_string(),
@@ -366,17 +368,18 @@ fn value(view: &LockView, caller: Result<Caller, Denied>) -> Reply {
     }
 }
 
-/// How long the last of its holders has it; `None`: nobody has it.
+/// Returns the time left of the lease that lasts longest. The outer `None` means that the lock is free, the inner one
+/// that a lease never expires.
 fn remaining_ms(view: &LockView, now: Timestamp) -> Option<Option<u64>> {
     if view.n_holders == 0 {
         return None;
     }
     let each = view.holders.iter().map(|lease| lease.remaining(now).map(Span::as_millis));
-    // Whoever has it for ever has it longest.
+    // A lease without a deadline lasts longest.
     Some(each.collect::<Option<Vec<_>>>().and_then(|each| each.into_iter().max()))
 }
 
-/// The lock of a key, for what looks before it asks.
+/// Starts reading the lock of a key.
 pub(super) fn read(
     party: &Party,
     caller: &Caller,

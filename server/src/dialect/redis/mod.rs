@@ -1,7 +1,8 @@
-//! What lock clients of Redis send, on a listener of its own: `SET key value NX PX`, the scripts that extend and
-//! delete what has the client's value, and what they say of themselves before that.
+//! The commands that Redis lock clients send, on a dedicated listener: `SET key value NX PX`, the scripts that extend
+//! and delete a key with the client's value, and the setup commands before them.
 //!
-//! The value is the owner of the lease; a database is a namespace. What arrives together goes to the engine together.
+//! The value is the owner of the lease; a database is a namespace. Commands that arrive together are sent to the
+//! engine together.
 
 mod command;
 mod connection;
@@ -31,7 +32,7 @@ use crate::app::App;
 use crate::auth::Denied;
 use crate::http::Listen;
 
-/// It has no paths.
+/// There are no HTTP paths.
 pub(super) const WORDS: &[&str] = &[];
 pub(super) const LISTENER: Option<Listener> = Some(Listener {
     dialect: Dialect::Redis,
@@ -40,24 +41,24 @@ pub(super) const LISTENER: Option<Listener> = Some(Listener {
     serve: |app, conversation| Box::pin(connection::converse(app, conversation)),
 });
 
-/// What it can be told.
+/// The settings of the Redis dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens; `None`: nowhere.
+    /// The listen address; `None` turns the listener off.
     pub listen: Option<SocketAddr>,
-    /// It is encrypted.
+    /// Whether the listener uses TLS.
     pub tls: bool,
-    /// The namespace of database 0. That of database 3 is this, `-` and 3.
+    /// The namespace of database 0. For database 3 it is this name, `-` and 3.
     pub namespace: Arc<str>,
-    /// How many databases there are.
+    /// The number of databases.
     pub databases: u32,
-    /// Largest command.
+    /// Maximum size of a command, in bytes.
     pub command_bytes_max: usize,
-    /// Most commands of one connection that are answered together; more wait until these are answered.
+    /// Maximum commands of one connection that are answered together; further commands wait until these are answered.
     pub pipeline_max: usize,
     /// Time limit for a client to authenticate.
     pub auth_timeout: Duration,
-    /// How long a client may be silent; `None`: as long as it is there.
+    /// How long a client can be silent before its connection is closed; `None` for no limit.
     pub idle_timeout: Option<Duration>,
 }
 
@@ -82,7 +83,6 @@ impl Options {
         self.listen.map(listen)
     }
 
-    /// The namespace of a database.
     fn namespace_of(&self, database: u32) -> Arc<str> {
         match database {
             0 => self.namespace.clone(),
@@ -95,7 +95,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
     Router::new()
 }
 
-/// Nobody asks it anything by HTTP.
+/// Answers HTTP requests. There are none for this dialect, because it has no HTTP paths.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     (StatusCode::NOT_FOUND, denied.to_string()).into_response()
 }

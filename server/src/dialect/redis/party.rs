@@ -1,4 +1,4 @@
-//! Whoever is at the other end of a connection, and what they said of themselves.
+//! The client at the other end of a connection, and the state of that connection.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,28 +14,27 @@ use crate::audit::Refused;
 use crate::auth::{Caller, Denied, Logged, Trail, Way, are_changes_logged};
 use crate::door::{Peer, Visitor};
 
-/// The version of Redis whose commands these are: clients look at it before they use newer ones.
+/// The version of Redis that has these commands. Clients check it before they use newer commands.
 const REDIS_VERSION: &str = "7.0.0";
 
-/// One end of a connection.
 pub(super) struct Party {
     pub(super) app: App,
     pub(super) visitor: Visitor,
-    /// Who it is by what it showed last.
+    /// The caller, according to the last credential that the client sent.
     caller: Result<Caller, Denied>,
     pub(super) protocol: Protocol,
     database: u32,
     namespace: Arc<str>,
-    /// Tells connections apart.
+    /// The random number that `CLIENT ID` returns.
     id: u32,
-    /// It has said goodbye.
+    /// Whether the client has sent `QUIT`.
     pub(super) is_over: bool,
     pub(super) transaction: Transaction,
-    /// How many commands that prepare the connection it has sent.
+    /// The number of setup commands that the client has sent.
     n_setup: u32,
 }
 
-/// Maximum commands that prepare a connection and are served beyond a rate limit, or on a reserved connection.
+/// Maximum setup commands per connection that are served beyond a rate limit, or on a reserved connection.
 const SETUP_MAX: u32 = 16;
 
 impl Party {
@@ -57,7 +56,7 @@ impl Party {
         }
     }
 
-    /// Is this command served whatever is full?
+    /// Returns whether this command is served even if a rate limit is exceeded or all connections are in use.
     pub(super) fn is_exempt(&mut self, urgency: Urgency) -> bool {
         match urgency {
             Urgency::Vital => true,
@@ -69,19 +68,19 @@ impl Party {
         }
     }
 
-    /// Counts a command that is answered before it is known what it asks for. The error is the answer.
+    /// Counts a command that is answered before it is parsed. The error is the reply.
     pub(super) fn count(&self, name: &str, caller: &Caller) -> Result<(), Reply> {
         let (auth, now) = (&self.app.auth, self.app.engine.now());
         let taken = auth.take_request(caller, || self.address(), now);
         taken.map_err(|denied| self.refuse(Some(caller), name, denied))
     }
 
-    /// Where it comes from.
     pub(super) fn address(&self) -> IpAddr {
         self.visitor.peer.address()
     }
 
-    /// Who asks now, if what they showed still counts. What they do is written down, if there is somewhere to.
+    /// Returns the current caller, if its credential is still valid. Its actions go to the audit files and the log,
+    /// where these are on.
     pub(super) fn caller(&self) -> Result<Caller, Denied> {
         let caller = match &self.caller {
             Ok(caller) if caller.is_asked() => caller.still(&self.app.engine)?,
@@ -91,7 +90,7 @@ impl Party {
         Ok(self.followed(caller))
     }
 
-    /// Has the client authenticated, or is authentication not required?
+    /// Returns whether the client has authenticated, or no authentication is required.
     pub(super) fn is_known(&self) -> bool {
         self.caller.as_ref().is_ok_and(|caller| caller.check_known().is_ok())
     }
@@ -109,7 +108,7 @@ impl Party {
         caller.followed(Trail::new(from.into(), None, is_audited, logged))
     }
 
-    /// Somebody was refused because of who they are: that is written down.
+    /// Returns the reply to a request that access control refused, and writes the refusal to the audit files.
     pub(super) fn refuse(&self, caller: Option<&Caller>, command: &str, denied: Denied) -> Reply {
         if let Some(audit) = &self.app.audit {
             let stranger = || {
@@ -130,7 +129,7 @@ impl Party {
         denied.into()
     }
 
-    /// Which lock a key is.
+    /// Returns the lock of a key.
     pub(super) fn lock(&self, key: &str) -> LockKey {
         LockKey::new(self.namespace.clone(), key)
     }
@@ -147,7 +146,7 @@ impl Party {
         Reply::OK
     }
 
-    /// Who somebody is by an API key or a token.
+    /// Handles `AUTH`: identifies the client by an API key or a token.
     pub(super) async fn authenticate(&mut self, password: &str) -> Reply {
         match identify(&self.app, &self.visitor, Some(password)).await {
             Ok(caller) => {
@@ -195,7 +194,7 @@ impl Party {
     }
 }
 
-/// What clients look at before they ask for anything.
+/// Returns the reply to `INFO`, which clients read before they send other commands.
 pub(super) fn info() -> Reply {
     Reply::Text(format!(
         "# Server\r\nserver_name:leasehold\r\nleasehold_version:{}\r\nredis_version:{REDIS_VERSION}\r\n\
@@ -204,7 +203,7 @@ pub(super) fn info() -> Reply {
     ))
 }
 
-/// Who somebody is, by their certificate or by what they send as the password: all that a Bearer credential can be.
+/// Identifies a client by its certificate, or by its password, which can be anything that a Bearer credential can be.
 async fn identify(app: &App, visitor: &Visitor, password: Option<&str>) -> Result<Caller, Denied> {
     let epoch = app.auth.epoch().unwrap_or_default();
     let Some(authority) = app.auth.authority() else { return Ok(Caller::unasked()) };
@@ -222,16 +221,16 @@ async fn identify(app: &App, visitor: &Visitor, password: Option<&str>) -> Resul
         certificate: link.certificate.as_deref(),
         is_private: false,
         is_of_other_page: false,
-        // A connection says who it is once.
+        // Nothing to remember: a connection is identified once, not with each request.
         remembered: None,
     };
     match Caller::identify(authority, epoch, &headers, &way, app.engine.wall_ms())? {
-        // The id of a session of files proves nothing here.
+        // The id of a files session proves nothing here.
         Ok(caller) if caller.is_foreign() => Err(unknown()),
         Ok(caller) => Ok(caller),
         Err(inquiry) => {
             let now = app.engine.now();
-            // It takes room, and few connections come here.
+            // Boxed because the future is large and few connections get here.
             Box::pin(inquiry.settle(address, now, app.engine.wall_ms_of(now))).await
         }
     }

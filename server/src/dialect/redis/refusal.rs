@@ -1,4 +1,4 @@
-//! Why not, as Redis would say it: a word in capitals for the kind, then what is wrong.
+//! Errors in the form that Redis uses: an upper-case word for the kind, then the reason.
 
 use leasehold_core::{Exceeded, Limit, Rejection};
 
@@ -23,7 +23,7 @@ impl From<Denied> for Reply {
 impl From<engine::Error> for Reply {
     fn from(error: engine::Error) -> Self {
         match error {
-            // Nothing here has a request id.
+            // Commands have no request id, so the client cannot safely repeat them.
             engine::Error::Unknown => {
                 Reply::error("it is not known whether the command took effect")
             }
@@ -61,7 +61,8 @@ fn exceeds(exceeded: Exceeded) -> String {
     }
 }
 
-/// Somebody has the lock, or it is not theirs: that is an answer, not an error.
+/// Returns whether a rejection only means that another owner holds the lock, or that the caller does not. Redis
+/// reports these as ordinary replies, not as errors.
 pub(super) fn is_no(rejection: &Rejection) -> bool {
     match rejection {
         Rejection::Member { why, .. } => is_no(why),

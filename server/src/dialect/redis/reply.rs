@@ -1,33 +1,32 @@
-//! Answers of RESP, version 2 or 3.
+//! Replies in RESP, the Redis protocol, version 2 or 3.
 
 use std::fmt::Write;
 
-/// Which version a connection speaks.
+/// The protocol version of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Protocol {
     Resp2 = 2,
     Resp3 = 3,
 }
 
-/// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Reply {
-    /// A word.
+    /// A single word, such as `OK`.
     Status(&'static str),
-    /// It begins with the kind of error, in capitals.
+    /// An error message, which begins with its kind in upper case.
     Error(String),
     Integer(i64),
     Text(String),
     Nil,
     Array(Vec<Reply>),
-    /// Pairs; in version 2 an array of their halves.
+    /// A map; in version 2 it becomes an array of alternating keys and values.
     Map(Vec<(&'static str, Reply)>),
 }
 
 impl Reply {
     pub(super) const OK: Self = Self::Status("OK");
 
-    /// An error of no special kind.
+    /// Returns an error of the generic kind, `ERR`.
     pub(super) fn error(why: impl std::fmt::Display) -> Self {
         Self::Error(format!("ERR {why}"))
     }
@@ -36,12 +35,12 @@ impl Reply {
         matches!(self, Self::Error(_))
     }
 
-    /// Adds it to what is sent.
+    /// Appends the reply to the output.
     pub(super) fn write(&self, protocol: Protocol, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = match self {
             Reply::Status(word) => write!(out, "+{word}\r\n"),
-            // A line is all an error has.
+            // An error is one line.
             Reply::Error(why) => write!(out, "-{}\r\n", why.replace(['\r', '\n'], " ")),
             Reply::Integer(n) => write!(out, ":{n}\r\n"),
             Reply::Text(text) => write!(out, "${}\r\n{text}\r\n", text.len()),
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_versions_differ_in_nothing_and_in_maps() {
+    fn the_protocol_versions_differ_only_in_nil_and_in_maps() {
         let both = |reply: &Reply| {
             [Protocol::Resp2, Protocol::Resp3].map(|protocol| {
                 let mut out = String::new();

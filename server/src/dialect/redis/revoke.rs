@@ -1,4 +1,4 @@
-//! `DEL`, which takes locks away from whoever has them, and what the audit files say of it.
+//! `DEL`, which revokes locks, and its record in the audit files.
 
 use leasehold_core::{LeaseView, LockKey, Revoke, Target};
 
@@ -10,11 +10,11 @@ use crate::dialect::grip;
 use crate::engine::Call;
 use crate::operator;
 
-/// What is kept with a lease that somebody deleted without being its owner.
+/// The reason that is kept with a lease that a caller other than its owner deleted.
 const DELETED: &str = "deleted by DEL through the redis dialect";
 
 impl Asking<'_, '_> {
-    /// Whoever deletes without showing the value needs the right to take locks away.
+    /// Deletes keys. `DEL` does not prove ownership with the value, so the caller needs the right to revoke.
     pub(super) fn revoke(&mut self, keys: &[&str]) -> Result<Asked, Refusal> {
         self.check_number(keys)?;
         let revoke = |key: &&str| {
@@ -31,14 +31,14 @@ impl Asking<'_, '_> {
     }
 }
 
-/// What was asked of whom, each with its lock.
+/// Revocations that were sent to the engine, each with its lock.
 pub(super) struct Revoking {
     caller: Caller,
     calls: Vec<(LockKey, Call<Revoke>)>,
 }
 
 impl Revoking {
-    /// How many of them were held, or the first error.
+    /// Returns the number of locks that were held, or the first error.
     pub(super) async fn answer(self, party: &Party) -> Reply {
         let (mut n_held, mut wrong) = (0, None);
         for (lock, call) in self.calls {
@@ -55,7 +55,7 @@ impl Revoking {
     }
 }
 
-/// Writes to the audit files that these leases of a lock were taken from other principals, if they were.
+/// Writes to the audit files that these leases of a lock were revoked, if one of them belongs to another principal.
 pub(super) fn note(
     party: &Party,
     caller: &Caller,

@@ -1,20 +1,22 @@
-//! The scripts of lock clients. Nothing here runs Lua: each script is known by the SHA-1 of its text, or of what is
-//! left of that without comments, white space and matters of taste, and does what the text would do.
+//! The scripts of Redis lock clients. The server does not run Lua. It recognizes each script by the SHA-1 of its
+//! text, or of its normal form (without comments, white space and differences in style), and does what the script
+//! would do.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 use crate::auth::hex;
 
-/// What a script does.
+/// The effect of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Script {
     /// Deletes the key if it has this value. Arguments: the value.
     Delete,
-    /// Has the key expire in so many milliseconds if it has this value. Arguments: the value, milliseconds.
+    /// Sets the key's expiry if it has this value. Arguments: the value, milliseconds.
     Expire,
-    /// The same for a key that expires anyway, or that much later if the third argument is "0".
+    /// Extends the key's expiry if it has this value and an expiry: by this long if the third argument is "0", to
+    /// this long otherwise. Arguments: the value, milliseconds, the switch.
     Extend,
-    /// How long the key lasts if it has this value. Arguments: the value.
+    /// Returns the time left of the key if it has this value. Arguments: the value.
     Remaining,
     /// Sets all keys or none. Arguments: the value, milliseconds.
     TakeAll,
@@ -22,24 +24,24 @@ pub(super) enum Script {
     ExpireAll,
     /// Deletes the keys that have this value. Arguments: the value.
     DeleteAll,
-    /// Joins a semaphore. Arguments: how many may, who, milliseconds, the client's time.
+    /// Acquires a place in a semaphore. Arguments: the limit, the member, milliseconds, the client's time.
     Join,
-    /// Stays in a semaphore. The same arguments.
+    /// Renews a place in a semaphore. Arguments: as for `Join`.
     Stay,
-    /// Takes several places in a semaphore, or none. Arguments: how many there are, how many places, who, milliseconds,
-    /// the client's time.
+    /// Acquires several places in a semaphore, or none. Arguments: the limit, the number of places, the client,
+    /// milliseconds, the client's time.
     JoinMany,
-    /// Keeps several places in a semaphore. The same arguments.
+    /// Renews several places in a semaphore. Arguments: as for `JoinMany`.
     StayMany,
-    /// Gives several places back. Arguments: how many places, who.
+    /// Releases several places. Arguments: the number of places, the client.
     LeaveMany,
 }
 
-/// A text that somebody sends.
+/// A known script.
 struct Known {
-    /// Of the text.
+    /// The SHA-1 of the script's text.
     sha: &'static str,
-    /// Of its normal form.
+    /// The SHA-1 of its normal form.
     normal: &'static str,
     script: Script,
 }
@@ -48,10 +50,10 @@ const fn known(sha: &'static str, normal: &'static str, script: Script) -> Known
     Known { sha, normal, script }
 }
 
-/// Delete and expire as the documentation of Redis writes them: most clients do.
+/// The normal forms of delete and expire as in the Redis documentation, which most clients use.
 const DELETE: &str = "436c6eb9061c0fd6bb5eb9f0ccd80873a070bd03";
 const EXPIRE: &str = "176c4cdf6099774baa754c4892167064ec752ab7";
-/// What versions 4 and 5 of redlock for Node.js send differs in white space and comments only.
+/// Versions 4 and 5 of redlock for Node.js send scripts that differ only in white space and comments.
 const LOCK: &str = "f14c4d39c6b54ea9c8eaf1a2b46e290282b7ba79";
 const EXTEND: &str = "436aef7398e1893f2610b38d7ecb472d92f1fdd8";
 const UNLOCK: &str = "fc85e1c73468e80dd838916e38400e59d4687047";
@@ -83,19 +85,20 @@ const ALL: [Known; 22] = [
     known("7157921a7cc7cfba979acf6d63f073151df17d12", "5da8caccece477fab11a0724f6c34a266ab65f08", Script::Delete),
     known("43ebdb49120d170e08af560cb4e46e36f8585936", "a0a1b9a6c194b0514b4de1d96f917c6ff312d574", Script::Join),
     known("999a49a1d07671a8027165641001f5bad44608b3", "a4312ebe259d29814b31708306f2498069d611e9", Script::Stay),
-    // its MultiSemaphore: acquire, refresh and release
+    // Its MultiSemaphore: acquire, refresh and release
     known("10c1c2e05e7c48aa5824d227b8c51abcde87b18e", "06d236f7c1b6dd5c4d3f477b5f52affedf11751e", Script::JoinMany),
     known("2327bcdc5edb5b8687f6d19b5e1f42b815ebddab", "9bcbc8be6b878e4b095019c4eb9421ce28898802", Script::StayMany),
     known("0bd1010c98f1ddd70a6024fd374489a8ea3d2c12", "e8fdd24bb27b48d9e65b3a4cebbce40e9b3d1c01", Script::LeaveMany),
 ];
 
 impl Script {
-    /// By the SHA-1 of its text.
+    /// Returns the script with this SHA-1.
     pub(super) fn by_sha(sha: &str) -> Option<Self> {
         ALL.iter().find(|known| known.sha.eq_ignore_ascii_case(sha)).map(|known| known.script)
     }
 
-    /// By its text. The SHA-1 is the one it is known by here: of this text, or of one that means the same.
+    /// Returns the script with this text, or with the same normal form, and the SHA-1 under which the server knows
+    /// it.
     pub(super) fn by_text(text: &str) -> Result<(Self, &'static str), String> {
         let sha = sha1(text);
         let exact = ALL.iter().find(|known| known.sha == sha);
@@ -106,7 +109,7 @@ impl Script {
         exact.or_else(same).map(|known| (known.script, known.sha)).ok_or(sha)
     }
 
-    /// How many arguments it takes, beside its keys.
+    /// Returns the number of arguments, not counting the keys.
     pub(super) fn n_arguments(self) -> usize {
         match self {
             Script::Delete | Script::Remaining | Script::DeleteAll => 1,
@@ -117,12 +120,12 @@ impl Script {
         }
     }
 
-    /// Does it take any number of keys?
+    /// Returns whether the script takes any number of keys.
     pub(super) fn is_for_many(self) -> bool {
         matches!(self, Script::TakeAll | Script::ExpireAll | Script::DeleteAll)
     }
 
-    /// Does it keep a lock from being lost, or from being held for nothing?
+    /// Returns whether the script renews or releases a lock.
     pub(super) fn is_vital(self) -> bool {
         match self {
             Script::Delete | Script::DeleteAll | Script::LeaveMany => true,
@@ -137,7 +140,7 @@ fn sha1(text: &str) -> String {
     hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
 }
 
-/// Without comments, white space and semicolons, with one kind of quotes and in small letters.
+/// Returns the script without comments, white space and semicolons, with one kind of quotes and in lower case.
 fn normal(text: &str) -> String {
     let code = text.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code));
     let chars = code.flat_map(str::chars).filter(|char| !char.is_whitespace() && *char != ';');
@@ -148,7 +151,7 @@ fn normal(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// As the documentation of Redis has it, with other white space and comments.
+    /// The script from the Redis documentation, with different white space and comments.
     const DOCUMENTED: &str = "
         -- only whoever set it
         if redis.call('GET', KEYS[1]) == ARGV[1]
@@ -156,7 +159,7 @@ mod tests {
         else return 0; end";
 
     #[test]
-    fn a_script_is_known_by_what_it_says_not_by_how_it_is_set() {
+    fn a_script_is_recognized_in_any_layout() {
         let (script, sha) = Script::by_text(DOCUMENTED).expect("known");
         assert_eq!(script, Script::Delete);
         assert_eq!(Script::by_sha(sha), Some(script), "what is told is understood");
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn another_script_is_nobodys() {
+    fn an_unknown_script_is_reported_with_its_sha1() {
         let other = DOCUMENTED.replace("DEL", "UNLINK");
         assert_eq!(Script::by_text(&other), Err(sha1(&other)));
         assert_eq!(
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_mean_the_same_do_the_same() {
+    fn scripts_with_the_same_normal_form_have_the_same_effect() {
         for one in &ALL {
             for other in ALL.iter().filter(|other| other.normal == one.normal) {
                 assert_eq!(one.script, other.script, "{} and {}", one.sha, other.sha);

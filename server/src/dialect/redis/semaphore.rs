@@ -1,4 +1,4 @@
-//! Semaphores: so many may be in at once, and one client may have several places.
+//! Semaphores: a limited number of holders, where one client can hold several places.
 
 use leasehold_core::{Acquire, Limits, Mode, Proof, Span};
 
@@ -7,14 +7,15 @@ use super::reply::Reply;
 use crate::engine::{Call, Take, Undelivered};
 
 impl Asking<'_, '_> {
-    /// The client's clock decides nothing, and asking again for what one has is staying.
+    /// Acquires a place in a semaphore, or renews it if the client has it already. The client's clock is ignored.
     pub(super) fn join(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
         let (limit, ttl) = (limit(arguments[0])?, span(arguments[2])?);
         let acquire = self.place(key, arguments[1], limit, ttl);
         self.take_as(acquire, Reply::Integer(1), Reply::Integer(0))
     }
 
-    /// Each place is a lease of its own. They are asked for together, and if one is refused the others are given back.
+    /// Acquires several places. Each place is a separate lease. They are requested together; if one is refused, the
+    /// others are released.
     pub(super) fn join_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
         let (limit, ttl) = (limit(arguments[0])?, span(arguments[3])?);
         let members = places(arguments[1], arguments[2], self.limits())?;
@@ -30,13 +31,13 @@ impl Asking<'_, '_> {
         Ok(Asked::Places(takes.into_iter().map(|take| self.together.ask(take)).collect()))
     }
 
-    /// Goes on with places it has, all or none.
+    /// Renews places that the client holds, all or none.
     pub(super) fn stay_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
         let proofs = self.proofs(key, arguments[1], arguments[2])?;
         self.renew_each(proofs, span(arguments[3])?, 1)
     }
 
-    /// Gives back those it has.
+    /// Releases those of these places that the client holds.
     pub(super) fn leave_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
         let proofs = self.proofs(key, arguments[0], arguments[1])?;
         self.release(proofs)
@@ -56,13 +57,13 @@ impl Asking<'_, '_> {
     }
 }
 
-/// How many may be in a semaphore.
+/// Parses the maximum number of holders of a semaphore.
 fn limit(text: &str) -> Result<u32, Reply> {
     let limit = text.parse().ok().filter(|limit| *limit > 0);
     limit.ok_or_else(|| Reply::error("the limit is not a positive number"))
 }
 
-/// The names of several places of one client, as redis-semaphore makes them.
+/// Returns the names of several places of one client, in the form that redis-semaphore uses.
 fn places(n: &str, who: &str, limits: &Limits) -> Result<Vec<String>, Refusal> {
     let n = n.parse().ok().filter(|n: &usize| *n > 0);
     let n = n.ok_or_else(|| Reply::error("the number of permits is not a positive number"))?;
@@ -72,7 +73,8 @@ fn places(n: &str, who: &str, limits: &Limits) -> Result<Vec<String>, Refusal> {
     Ok((0..n).map(|place| format!("{who}_{place}")).collect())
 }
 
-/// All places, or none: whatever was granted is given back with its guard.
+/// Returns the reply to a request for several places. If one was refused, the guards of the granted ones are dropped,
+/// which releases them.
 pub(super) async fn joined(calls: Vec<Call<Take>>) -> (Reply, Vec<Undelivered>) {
     let (mut guards, mut refused) = (Vec::new(), None);
     for call in calls {

@@ -1,16 +1,17 @@
-//! Transactions, of which there are none: what a client meant to have done as one is not done at all.
+//! Transactions are not supported: none of the commands in one is executed.
 
 use super::reply::Reply;
 
-/// Most clients send the whole of a transaction before they read the first answer. So after `MULTI` nothing is done
-/// until the client says where it ends: locks that were taken on the way would be nobody's.
+/// The state of a transaction. Most clients send a whole transaction before they read the first reply. So after
+/// `MULTI` no command is executed until the client ends the transaction; otherwise locks would be acquired that the
+/// client does not know it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Transaction {
     is_open: bool,
 }
 
 impl Transaction {
-    /// The answer to a command that is not done because of where it stands. `None`: it is done.
+    /// Returns the reply to a command that is not executed because of its position, or `None` if it is executed.
     pub(super) fn answer(&mut self, name: &str) -> Option<Reply> {
         match (name, self.is_open) {
             ("multi", false) => {
@@ -31,7 +32,7 @@ impl Transaction {
             }
             ("exec", false) => Some(Reply::error("EXEC without MULTI")),
             ("discard", false) => Some(Reply::error("DISCARD without MULTI")),
-            // Whoever goes leaves nothing open.
+            // A client that disconnects leaves no transaction open.
             ("quit", _) | (_, false) => None,
             (_, true) => Some(Reply::error(
                 "not done: it came after MULTI, which is not supported here; EXEC or DISCARD ends what MULTI began",
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_goodbye_may_go() {
+    fn quit_is_executed_inside_a_transaction() {
         let mut refused = Transaction::default();
         assert!(refused.answer("multi").is_some());
         assert_eq!(refused.answer("quit"), None);

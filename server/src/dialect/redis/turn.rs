@@ -1,4 +1,4 @@
-//! Commands that look before they ask: nothing else of the connection is asked meanwhile.
+//! Commands that read before they write: no other command of the connection is sent to the engine in the meantime.
 
 use leasehold_core::{Extend, LeaseView, LockKey, Mode, Proof, Renew, Revoke, Span, Target};
 
@@ -12,24 +12,24 @@ use super::script::Script;
 use crate::auth::{Caller, Right};
 use crate::dialect::{Dialect, grip, name_of, owner};
 
-/// What is kept with a lease that somebody let expire at once without being its owner.
+/// The reason that is kept with a lease that a caller other than its owner let expire immediately.
 const EXPIRED: &str = "expired by PEXPIRE through the redis dialect";
-/// What the audit files say of a lease whose expiry somebody set without being its owner.
+/// The reason in the audit files for a lease whose expiry was set by a caller other than its owner.
 const SHORTENED: &str = "expiry set by PEXPIRE through the redis dialect";
 
 impl Command<'_> {
-    /// Has it to be asked alone?
+    /// Returns whether the command must run alone on its connection.
     pub(super) fn takes_turn(&self) -> bool {
         match self {
             Command::Auth(_) | Command::Hello(..) | Command::Expire(..) => true,
-            // An expiry that is replaced must be there.
+            // Replacing an expiry requires a read first, to check that there is one.
             Command::Run(Script::Extend, _, arguments) => arguments[2] != "0",
             _ => false,
         }
     }
 }
 
-/// Does what looks first.
+/// Runs a command that reads first.
 pub(super) async fn take(
     party: &Party,
     caller: &Caller,
@@ -44,7 +44,7 @@ pub(super) async fn take(
     }
 }
 
-/// `PEXPIRE`: whoever says so without showing the value needs the right to take locks away.
+/// `PEXPIRE`: it does not prove ownership with the value, so the caller needs the right to revoke.
 async fn expire(
     party: &Party,
     caller: &Caller,
@@ -90,7 +90,8 @@ async fn expire(
     })
 }
 
-/// Extends a lock of the client's own that has an expiry. Nobody else changes it meanwhile but by ending it.
+/// Extends a lock that the client holds and that has an expiry. In between, other clients can change the lease only
+/// by ending it.
 async fn replace(
     party: &Party,
     caller: &Caller,
@@ -121,7 +122,7 @@ fn renew(proof: Proof, ttl: Span) -> Renew {
     Renew { proof, dialect, extend, request_id: None }
 }
 
-/// Who has the lock; or what is told because that cannot be known.
+/// Returns the lock and its holders, or the reply if they cannot be read.
 async fn holders(
     party: &Party,
     caller: &Caller,

@@ -5,16 +5,16 @@ use super::command::Command;
 /// How important a command is for holders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Urgency {
-    /// It renews, releases, checks health, or says who asks.
+    /// It renews, releases, checks health or authenticates.
     Vital,
-    /// It touches no lock, but clients send it before they renew or release.
+    /// It does not change a lock, but clients send it before they renew or release.
     Setup,
-    /// It can wait.
+    /// It can be refused when the server is busy.
     Ordinary,
 }
 
 impl Command<'_> {
-    /// What is served even if there is no place left, or too much is asked.
+    /// Returns whether the command is served even if all connections are in use or a rate limit is exceeded.
     pub(super) fn urgency(&self) -> Urgency {
         match self {
             Command::Run(script, ..) if script.is_vital() => Urgency::Vital,

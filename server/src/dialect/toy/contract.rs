@@ -1,4 +1,4 @@
-//! What it answers, for the contract.
+//! The toy dialect's chapter of the OpenAPI document.
 
 use crate::app::App;
 use crate::contract::{Chapter, Operation};

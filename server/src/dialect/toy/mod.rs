@@ -1,5 +1,5 @@
-//! A dialect for tests: one path with a method of its own, one chapter, one option, and a listener that answers a line.
-//! Its line in the table of dialects is all that the rest of the server knows of it.
+//! A dialect for tests: one path with its own method, one chapter, one option, and a listener that answers one line.
+//! The rest of the server knows it only by its line in the table of dialects.
 
 pub(super) mod contract;
 mod tests;
@@ -27,12 +27,12 @@ pub(super) const LISTENER: Option<Listener> = Some(Listener {
     serve: converse,
 });
 
-/// What it can be told.
+/// The settings of the toy dialect.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What it says.
+    /// The greeting that the dialect sends.
     pub greeting: String,
-    /// Where it listens.
+    /// The listen address.
     pub listen: Option<SocketAddr>,
 }
 
@@ -51,7 +51,7 @@ fn converse(app: App, mut conversation: Conversation) -> Serving {
     Box::pin(async move {
         let mut name = BytesMut::new();
         while !name.ends_with(b"\n") {
-            // Whoever goes away in the middle is of no interest.
+            // A client that disconnects early needs no reply.
             if conversation.hear(&mut name, None).await != Heard::More {
                 return;
             }

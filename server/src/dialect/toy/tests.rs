@@ -1,4 +1,4 @@
-//! A whole server that speaks it.
+//! Runs a whole server with the toy dialect.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -70,7 +70,7 @@ async fn a_folder_and_a_line_are_all_a_dialect_takes() {
     let contract = "GET /openapi.json HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     assert!(send(address, contract).await.contains("\"/toy\""), "it has a chapter");
     server.stop().await.expect("a good end");
-    // Its word is nobody's file, on or off.
+    // The dialect's word is never the name of a file, whether the dialect is on or off.
     let server = Server::start(settings(vec![Dialect::Files])).await.expect("a start");
     let address = server.address().expect("it listens");
     assert!(send(address, &request("GET")).await.starts_with("HTTP/1.1 404 "));
