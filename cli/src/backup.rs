@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use leasehold_server::cluster::Location;
 use leasehold_server::cluster::transfer::{self, Address};
-use leasehold_server::store::sqlite;
+use leasehold_store::sqlite;
 use serde_json::json;
 
 use crate::ask::{ask, told};

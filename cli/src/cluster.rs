@@ -1,10 +1,10 @@
 //! `leasehold cluster` and `leasehold upgrade`: an operator inspects and controls a cluster through keys in etcd.
 
 use clap::{Args, Subcommand};
-use leasehold_server::cluster::status::{Unreached, Unreadable};
 use leasehold_server::cluster::{self, Location};
-use leasehold_server::store::Error;
-use leasehold_server::store::etcd::{Operator, Status};
+use leasehold_store::Error;
+use leasehold_store::etcd::Operator;
+use leasehold_store::status::{Status, Unreached, Unreadable};
 use serde_json::{Value, json};
 
 use crate::ask::told;

@@ -1,8 +1,9 @@
-//! Settings: flags, then environment variables, then a file, then defaults; the same name everywhere.
+//! Settings of the server: flags override environment variables, which override the config file, which overrides the
+//! defaults.
 //!
-//! `--fold-interval 5s`, `LEASEHOLD_FOLD_INTERVAL=5s` and `fold-interval = "5s"` are one setting. What the
-//! file says becomes flags before the ones on the command line, unless the environment says otherwise, so
-//! that there is one parser and one set of error messages.
+//! `--fold-interval 5s`, `LEASEHOLD_FOLD_INTERVAL=5s` and `fold-interval = "5s"` are the same setting. Each entry of
+//! the file is inserted as a flag before the flags on the command line, unless an environment variable sets it. So
+//! there is one parser and one set of error messages.
 
 mod audit;
 mod auth;
@@ -63,7 +64,7 @@ use transport::TransportArgs;
 pub(crate) use values::values;
 use webhook::WebhookArgs;
 
-/// Every setting of a server. Its defaults need no file.
+/// All settings of a server. All have defaults, so no config file is needed.
 #[derive(ClapArgs, Clone, Debug)]
 #[command(args_override_self = true)]
 pub(crate) struct Args {
@@ -185,19 +186,19 @@ struct EngineArgs {
 }
 
 impl Args {
-    /// Who may do what, if there is a file that says.
+    /// Returns the path of the auth file, if one is set.
     pub(crate) fn auth_file(&self) -> Option<&std::path::Path> {
         self.auth.auth_file.as_deref()
     }
 
-    /// The namespace of files, if there are any.
+    /// Returns the namespace of files, if a protocol for files is enabled.
     pub(crate) fn files_namespace(&self) -> Option<&str> {
         let speaks_files =
             self.dialects.contains(&Dialect::Files) || self.dialects.contains(&Dialect::Dav);
         speaks_files.then_some(self.files.files_namespace.as_str())
     }
 
-    /// The namespaces of the other dialects that keep content.
+    /// Returns the namespaces of the other enabled protocols that store content.
     pub(crate) fn content_namespaces(&self) -> Vec<String> {
         let all = [
             (Dialect::Terraform, &self.terraform.terraform_namespace),
@@ -207,7 +208,7 @@ impl Args {
         spoken.map(|(_, namespace)| namespace.clone()).collect()
     }
 
-    /// Says what is wrong between settings that are each fine.
+    /// Checks combinations of settings that are valid one by one.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { grace, limits, .. } = self;
         if self.data.as_os_str().as_encoded_bytes().starts_with(b"etcd:") {
@@ -265,12 +266,12 @@ impl Args {
         }
     }
 
-    /// Are lock clients of Redis answered over TLS?
+    /// Returns whether Redis clients are served over TLS.
     pub(crate) fn is_redis_tls(&self) -> bool {
         self.redis.listen().is_some_and(|listen| listen.is_tls())
     }
 
-    /// Every listener, with the flag that names it.
+    /// Returns every listener with the flag that configures it.
     pub(crate) fn listening(&self) -> Vec<(&'static str, Listen)> {
         let listen = self.listen.iter().map(|listen| ("--listen", listen.clone()));
         let redis = self.redis.listen().map(|listen| ("--redis-listen", listen));
@@ -319,7 +320,7 @@ impl Args {
         }
     }
 
-    /// What the dialects are told.
+    /// Returns the settings of the protocols.
     fn dialect(&self) -> dialect::Options {
         dialect::Options {
             native: dialect::native::Options { namespace: self.locks_namespace.as_str().into() },
@@ -353,12 +354,13 @@ impl Args {
     }
 }
 
-/// The command line, with what a file and the old names of variables say put in before what was typed.
+/// The command line, with the settings from the config file and from variables of other lock servers inserted before
+/// the typed flags.
 #[derive(Clone)]
 pub(crate) struct Given {
     typed: Vec<OsString>,
     words: Vec<OsString>,
-    /// Where the words that were not typed come from.
+    /// The source of each inserted setting.
     sources: Sources,
 }
 
@@ -366,7 +368,7 @@ impl Given {
     pub(crate) fn new(typed: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let typed: Vec<_> = typed.collect();
         let mut given = Self { words: typed.clone(), typed, sources: Sources::new() };
-        // The command itself, not a word of what `run` is to run.
+        // Only the command itself is checked, not a word of the command line that `run` starts.
         let takes_settings = |word: &OsString| {
             ["serve", "check-config", "doctor"].iter().any(|command| word == command)
         };
@@ -376,7 +378,7 @@ impl Given {
         let mut added = Vec::new();
         if let Some(file) = config_file(&given.typed[2..]) {
             for Setting { name, flag, place } in file::read(&file)? {
-                // A flag and a variable win over the file, also where several values would be taken together.
+                // A flag and a variable override the file, even for settings that take several values.
                 if std::env::var_os(variable(&name)).is_none() && !given.is_flag(&name) {
                     added.push(flag);
                     given.sources.insert(name, place);
@@ -384,7 +386,7 @@ impl Given {
             }
         }
         for (theirs, name) in ALIASES {
-            // Our own variables win over those.
+            // `LEASEHOLD_` variables override the variables of other lock servers.
             if let Some(value) = std::env::var_os(theirs)
                 && std::env::var_os(variable(name)).is_none()
                 && !given.is_flag(name)
@@ -398,17 +400,17 @@ impl Given {
         Ok(given)
     }
 
-    /// The same command line, with what the file says now.
+    /// Reads the config file again, and returns the same command line with its current settings.
     pub(crate) fn again(&self) -> Result<Self, String> {
         Self::new(self.typed.iter().cloned())
     }
 
-    /// All there is to parse.
+    /// Returns all words to parse.
     pub(crate) fn words(&self) -> impl Iterator<Item = &OsString> {
         self.words.iter()
     }
 
-    /// Was this setting typed?
+    /// Returns whether the setting is a flag on the command line.
     fn is_flag(&self, name: &str) -> bool {
         let flag = format!("--{name}");
         let is_it = |word: &str| word == flag || word.starts_with(&format!("{flag}="));
@@ -419,7 +421,7 @@ impl Given {
         self.sources.get(name).map(String::as_str)
     }
 
-    /// Where a setting stands that was not typed: in a file, or in a variable.
+    /// Returns where a setting comes from if it is not a flag: a line of the file or a variable.
     fn place(&self, name: &str) -> Option<String> {
         let variable = variable(name);
         let is_set = std::env::var_os(&variable).is_some();
@@ -428,7 +430,7 @@ impl Given {
     }
 }
 
-/// What other lock servers call two of our settings.
+/// Environment variables of other lock servers, with the name of our equivalent setting.
 const ALIASES: [(&str, &str); 2] = [("LOCKSERVER_ADDR", "listen"), ("LOCKSERVER_DB", "data")];
 
 fn config_file(given: &[OsString]) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! `leasehold key`: API keys.
+//! `leasehold key`: creates, lists and revokes API keys.
 
 mod revocation;
 
@@ -16,7 +16,7 @@ use crate::exit::{Failure, USAGE};
 use crate::key_file::{self, Files};
 use crate::output::{OutputArgs, plain, print, print_json};
 
-/// Make, list and revoke API keys.
+/// Create, list and revoke API keys.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  leasehold key create --name ci-shop --may acquire --namespaces shop\n  \
@@ -29,16 +29,16 @@ pub(crate) struct KeyArgs {
 
 #[derive(Subcommand, Debug)]
 enum KeyCommand {
-    /// Make a key and show it once. With --may and --namespaces it also gets a rule; a second key of a name keeps
-    /// what the first has.
+    /// Create a key and show it once. With --may and --namespaces, also add a rule for it; another key with the same
+    /// name shares the rights of the first.
     #[command(
         after_help = "Example:\n  leasehold key create --name ci-shop --may acquire --namespaces shop --expires 90d"
     )]
     Create(CreateArgs),
-    /// Show the keys there are, without their secrets.
+    /// List keys, without their secrets.
     List(ListArgs),
-    /// Take a key out of the file. With an admin's credential (LEASEHOLD_API_KEY or a client certificate), wait until
-    /// the server says that it has read it.
+    /// Remove a key from the key file. With an admin's credential (LEASEHOLD_API_KEY or a client certificate), wait
+    /// until the server has read the change.
     #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases\n\n\
                       A revocation that was not finished, because the server could not be reached for example, \
                       is finished by the same command again.")]
@@ -64,7 +64,7 @@ struct ListArgs {
 struct CreateArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// What the key is called: its principal is key:NAME.
+    /// Name of the key; its principal is key:NAME.
     #[arg(long)]
     name: String,
     /// The rights of a new rule for it.
@@ -93,8 +93,8 @@ struct RevokeArgs {
     /// Only the key with this id.
     #[arg(long, conflicts_with = "name")]
     id: Option<String>,
-    /// Have the server also end every lease of the key's principal. Asks with LEASEHOLD_API_KEY or a client
-    /// certificate, which must not be what is revoked.
+    /// Also end all leases of the key's principal, on the server. Authenticates with LEASEHOLD_API_KEY or a client
+    /// certificate, which must not be the one that is revoked.
     #[arg(long, requires = "name")]
     end_leases: bool,
     #[command(flatten)]
@@ -146,7 +146,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     }
     let files = Files::lock(&args.file.auth_file)?;
     let others = match parse(&files)?.get("key").and_then(|keys| keys.as_array()) {
-        // What the last key that was revoked left behind cannot be appended to.
+        // An empty array, left after the last key was revoked, would prevent appending a key.
         Some(keys) if keys.is_empty() => String::new(),
         _ => files.keys_text()?,
     };
@@ -154,7 +154,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     if !rule.is_empty() {
         key_file::write(&files.auth, &(files.auth_text()? + &rule))?;
     }
-    // What was just written must be what a server takes.
+    // Checks that a server accepts the files.
     Policy::load(&files.auth)?;
     let told = if args.output.json {
         print_json(&shown(None))
@@ -182,7 +182,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
     };
     let expires = |key: &toml::Value| key.get("expires").map(ToString::to_string);
     if args.output.json {
-        // A line each, as of `ls`.
+        // One line for each key, like `ls`.
         let shown = |key: &toml::Value| -> Value {
             json!({"name": text(key, "name"), "id": text(key, "id"), "expires": expires(key)})
         };
@@ -200,14 +200,14 @@ fn parse(files: &Files) -> Result<toml::Table, String> {
     files.keys_text()?.parse().map_err(|error| format!("{}: {error}", files.keys.display()))
 }
 
-/// A key as the file has it.
+/// Returns the entry of a key in the key file.
 pub(crate) fn entry(name: &str, key: &NewKey, expires: Option<&str>) -> String {
     let NewKey { id, sha256, .. } = key;
     let expires = expires.map_or(String::new(), |at| format!("expires = {at}\n"));
     format!("\n[[key]]\nname = {}\nid = \"{id}\"\nsha256 = \"{sha256}\"\n{expires}", quoted(name))
 }
 
-/// A rule for a key as the file has it.
+/// Returns the entry of a rule in the auth file.
 pub(crate) fn rule(name: &str, key: &str, may: &[String], namespaces: &[String]) -> String {
     let list =
         |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
@@ -224,7 +224,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.into()).to_string()
 }
 
-/// So many seconds from now, as TOML writes it.
+/// Returns the time this many seconds from now, as TOML.
 fn date(seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let at = UNIX_EPOCH + std::time::Duration::from_secs(now + seconds);

@@ -1,4 +1,4 @@
-//! Changing `auth.toml` and `keys.toml`: one at a time, whole or not at all.
+//! Changes `auth.toml` and `keys.toml`: one process at a time, and each file atomically.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// What a key file is called unless the auth file says.
+/// The default name of the key file, if the auth file does not name one.
 pub(crate) const KEYS: &str = "keys.toml";
 
-/// The auth file and the first of its key files, for as long as nobody else may change them.
+/// The auth file and the first of its key files. The lock prevents changes by other processes while this value exists.
 pub(crate) struct Files {
     pub(crate) auth: PathBuf,
     pub(crate) keys: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Waits until nobody else changes them.
+    /// Waits until no other process changes the files.
     pub(crate) fn lock(auth: &Path) -> Result<Self, String> {
         let path = lock_file(auth);
         let mut options = OpenOptions::new();
@@ -28,7 +28,7 @@ impl Files {
         Ok(Self { _lock: Some(lock), ..Self::open(auth)? })
     }
 
-    /// To be looked at: each file is replaced as a whole, so it can be read at any time.
+    /// Opens the files for reading, without the lock: each file is replaced as a whole, so it can be read at any time.
     pub(crate) fn open(auth: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(auth).map_err(|error| wrong(auth, &error))?;
         let table: toml::Table =
@@ -51,7 +51,7 @@ impl Files {
     }
 }
 
-/// A file of its own, which is never replaced: a lock on a file that is replaced is a lock on the one before.
+/// Returns a separate lock file, which is never replaced: a lock on a replaced file would only protect the old file.
 fn lock_file(auth: &Path) -> PathBuf {
     let mut name = auth.file_name().unwrap_or_default().to_owned();
     name.push(".lock");
@@ -62,7 +62,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| wrong(path, &error))
 }
 
-/// Becomes the file's content at once and durably, readable by its owner alone.
+/// Replaces the content of the file atomically and durably. Only its owner can read it.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     let why = |error: std::io::Error| wrong(path, &error);
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Logs: for people on a terminal, as JSON otherwise, unless somebody says which.
+//! Logs to standard error: as text on a terminal, as JSON otherwise, unless a setting chooses the format.
 
 use std::io::IsTerminal;
 
@@ -12,18 +12,18 @@ use tracing_subscriber::reload::{Error, Handle};
 
 use crate::output::{plain_json, say};
 
-/// What a server logs unless it is told: of what happens to leases only what is worth a warning, because a line for
-/// each takes longer than what it tells of.
+/// The default log filter. It omits changes of leases except warnings, because writing a log line takes longer than the
+/// change.
 pub(crate) const FILTER: &str = "info,change=warn";
 
-/// What a line looks like.
+/// The format of a log line.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
     /// Text on a terminal, JSON otherwise.
     Auto,
     /// For people.
     Text,
-    /// One JSON object per line: also what is said at the start, and why the server ended.
+    /// One JSON object per line, including the startup banner and the reason why the server ended.
     Json,
 }
 
@@ -37,7 +37,7 @@ impl Format {
     }
 }
 
-/// A line of JSON beside the log that no filter keeps back: who starts a server wants to know these.
+/// Prints a JSON line that looks like a log line but that no filter drops: the startup banner and fatal errors.
 pub(crate) fn tell(level: &str, message: &str, fields: Map<String, Value>) {
     let mut now = String::new();
     // Writing to a string cannot fail.
@@ -51,25 +51,25 @@ pub(crate) fn tell(level: &str, message: &str, fields: Map<String, Value>) {
     say(&plain_json(&(line + ",\"target\":\"leasehold\"}")));
 }
 
-/// What is logged, while the program runs.
+/// Changes the log filter while the program runs.
 pub(crate) struct Filter(Box<Set>);
 
 type Set = dyn Fn(EnvFilter) -> Result<(), Error> + Send;
 
 impl Filter {
-    /// Logs what this filter says from now on. One that is wrong changes nothing.
+    /// Replaces the log filter. An invalid filter changes nothing.
     pub(crate) fn set(&self, filter: &str) -> Result<(), String> {
         (self.0)(parsed(filter)?).map_err(|error| error.to_string())
     }
 }
 
-/// Sends what is logged to standard error.
+/// Starts logging to standard error.
 pub(crate) fn init(filter: &str, format: Format) -> Result<Filter, String> {
     let builder = tracing_subscriber::fmt().with_env_filter(parsed(filter)?);
-    // Whoever read them may be gone. Saying so where nobody reads would end the server.
+    // If the reader of the log is gone, reporting write errors to standard error would end the server.
     let builder = builder.with_writer(std::io::stderr).log_internal_errors(false);
     if !format.is_json() {
-        // A file has no colours.
+        // A file must not contain colors.
         let is_seen = std::io::IsTerminal::is_terminal(&std::io::stderr());
         let builder = builder.with_ansi(is_seen && std::env::var_os("NO_COLOR").is_none());
         let builder = builder.with_target(false).with_filter_reloading();
@@ -87,7 +87,7 @@ fn handle<S: 'static>(handle: Handle<EnvFilter, S>) -> Filter {
     Filter(Box::new(move |filter| handle.reload(filter)))
 }
 
-/// Says what is wrong with a filter.
+/// Checks a log filter.
 pub(crate) fn check(filter: &str) -> Result<(), String> {
     parsed(filter).map(|_| ())
 }
@@ -96,15 +96,15 @@ fn parsed(filter: &str) -> Result<EnvFilter, String> {
     check_levels(filter)?;
     let parsed =
         |filter: &str| EnvFilter::try_new(filter).map_err(|error| format!("--log: {error}"));
-    // A client without any credential can make it warn as often as it likes.
+    // `h2` logs warnings that unauthenticated clients can cause at any rate.
     let is_quiet = !filter.contains("h2") && !filter.contains("off");
     parsed(filter)?;
     if is_quiet { parsed(&format!("h2=error,{filter}")) } else { parsed(filter) }
 }
 
-/// A word that is no level would be taken for the name of a module, of which everything is logged, and nothing else.
+/// Rejects unknown levels. The filter would treat such a word as the name of a module, and log only that module.
 fn check_levels(filter: &str) -> Result<(), String> {
-    // Spans and their fields are the filter's own language.
+    // Filters with spans and fields have their own syntax.
     if filter.contains(['[', '{']) {
         return Ok(());
     }

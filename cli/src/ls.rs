@@ -1,4 +1,4 @@
-//! `leasehold ls`: many locks, a line each.
+//! `leasehold ls`: lists locks, one line for each.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -15,14 +15,14 @@ use crate::screen::Screen;
 use crate::status::{ago, left, standing};
 use crate::table::Table;
 
-/// As many as the server gives at once.
+/// Number of locks per request: the maximum that the server returns.
 const PAGE: usize = 1000;
-/// How many who wait are named.
+/// Number of waiters that are shown by name.
 const NAMED_MAX: usize = 3;
 
-/// How often `--watch` looks, unless said.
+/// The default interval of `--watch`.
 const WATCH_DEFAULT: &str = "2s";
-/// Moves to the top of the terminal and clears it.
+/// The terminal codes that move to the top of the screen and clear it.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 const EXAMPLES: &str = "\
@@ -37,32 +37,32 @@ With --json there is one object a line, as `leasehold status --json` shows it.
 
 Exit status: 0, also if there are none; 68 the server cannot be reached.";
 
-/// List locks: who has them, since when and how long, and who waits behind.
+/// List locks with their holders, times and waiters.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LsArgs {
-    /// Only locks whose name begins with this.
+    /// Show only locks whose name starts with this.
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
-    /// Also locks that nobody holds or waits for.
+    /// Also show locks without holders and waiters.
     #[arg(short, long, conflicts_with = "state")]
     all: bool,
-    /// Only locks in this state.
+    /// Show only locks in this state.
     #[arg(long)]
     state: Option<State>,
-    /// Only locks this owner has or waits for.
+    /// Show only locks that this owner holds or waits for.
     #[arg(long)]
     owner: Option<String>,
-    /// What comes first.
+    /// Sort order.
     #[arg(long, value_enum, default_value_t = Sort::Name)]
     sort: Sort,
-    /// Cut nothing to the width of the terminal, and name everybody who waits.
+    /// Show all waiters, and do not cut lines to the width of the terminal.
     #[arg(long)]
     full: bool,
-    /// Show it again and again, every 2 s or as often as said (at least 100ms apart).
+    /// Repeat the list every 2 s, or at this interval (at least 100ms).
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = WATCH_DEFAULT, value_parser = interval)]
     watch: Option<DurationArg>,
-    /// Only the names, of up to 1000 locks: for completions.
+    /// Print only the names, of up to 1000 locks: for completions.
     #[arg(long, hide = true)]
     names: bool,
     #[command(flatten)]
@@ -82,11 +82,11 @@ enum State {
 enum Sort {
     Name,
     Owner,
-    /// Held longest first.
+    /// The lock held for the longest time first.
     Since,
-    /// What expires first.
+    /// The lease that expires first at the top.
     Left,
-    /// Most waiters first.
+    /// The longest queue first.
     Waiting,
 }
 
@@ -120,7 +120,7 @@ async fn show(args: &LsArgs, client: &Client, again: bool) -> Result<(), Failure
     let shown = if args.full { screen.unbounded() } else { screen };
     let text = table(&locks, args.full).render(shown);
     match (again, locks.is_empty()) {
-        // On a terminal over what was there; elsewhere one after the other.
+        // On a terminal, each list replaces the one before; otherwise it is appended.
         (true, _) if screen.width.is_some() => print(&format!("{CLEAR}{text}")),
         (true, _) => print(&format!("{text}\n")),
         (false, true) => say_none(args),
@@ -132,7 +132,7 @@ impl Sort {
     fn order(self, a: &LockState, b: &LockState) -> Ordering {
         let first = |lock: &LockState| lock.holders.first().cloned();
         let since = |lock: &LockState| first(lock).map(|holder| Reverse(holder.held_ms));
-        // Nothing comes last.
+        // Locks without holders come last.
         let left = |lock: &LockState| {
             first(lock).map_or(u64::MAX, |it| it.expires_in_ms.unwrap_or(u64::MAX - 1))
         };
@@ -148,7 +148,7 @@ impl Sort {
 }
 
 impl LsArgs {
-    /// Every page of what was asked for.
+    /// Returns all locks that match the filters, from all pages.
     async fn locks(&self, client: &Client) -> Result<Vec<LockState>, Failure> {
         let asked = self.state.map(|state| match state {
             State::Held => Standing::Held,
@@ -166,7 +166,7 @@ impl LsArgs {
             }
         }
         if !self.all && self.state.is_none() {
-            // A lock in its grace period is held by nobody, and not free either.
+            // A lock in its grace period has no holder, but is not free either.
             locks.retain(|lock| standing(lock) != "free" || lock.n_waiting > 0);
         }
         Ok(locks)
@@ -178,7 +178,7 @@ impl LsArgs {
     }
 }
 
-/// Not on standard output: a script that counts lines counts none.
+/// Prints the note to standard error, so that a script that counts output lines counts none.
 fn say_none(args: &LsArgs) -> Result<(), Failure> {
     let is_default = !args.all && args.state.is_none();
     say(if is_default { "none is held (--all shows every lock)" } else { "there are none" });
@@ -198,7 +198,7 @@ fn table(locks: &[LockState], is_full: bool) -> Table {
     table
 }
 
-/// One for each holder; who waits is in the first.
+/// Adds one row for each holder. The first row also shows the waiters.
 fn rows(lock: &LockState, table: &mut Table, is_full: bool) {
     let mut waiting = waiting(lock, if is_full { usize::MAX } else { NAMED_MAX });
     for holder in &lock.holders {
@@ -226,7 +226,7 @@ fn rows(lock: &LockState, table: &mut Table, is_full: bool) {
     }
 }
 
-/// `4: ann, ben, cem, …`
+/// Returns the number of waiters and some names: `4: ann, ben, cem, …`.
 fn waiting(lock: &LockState, named_max: usize) -> String {
     if lock.n_waiting == 0 {
         return "-".into();

@@ -1,6 +1,7 @@
-//! The command `leasehold`.
+//! The `leasehold` command.
 
-/// Much of what is allocated on one thread is freed on another, which the system's allocator does slowly.
+/// mimalloc is used because much memory is freed on another thread than the one that allocated it; the system's
+/// allocator is slow at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -86,14 +87,14 @@ enum Command {
     Audit(audit::AuditArgs),
     Auth(auth::AuthArgs),
     Key(Box<key::KeyArgs>),
-    /// Make a store that several servers share, in etcd.
+    /// Create the store of a cluster, in etcd.
     #[command(
         after_help = "Example:\n  leasehold init --store etcd://etcd1:2379,etcd2:2379,etcd3:2379/leasehold"
     )]
     Init(init::InitArgs),
     #[cfg(feature = "etcd")]
     Cluster(cluster::ClusterArgs),
-    /// Finish the upgrade of servers that share a store in etcd.
+    /// Finish the upgrade of a cluster, after every server was upgraded.
     #[cfg(feature = "etcd")]
     #[command(
         after_help = "Example:\n  leasehold upgrade --finish --store etcd://etcd1:2379/leasehold"
@@ -104,10 +105,10 @@ enum Command {
         after_help = "Example:\n  leasehold serve --listen 127.0.0.1:8080 --data ./leasehold-data"
     )]
     Serve(Box<config::Args>),
-    /// Print the settings `serve` would use as TOML, with the source of each, or say what is wrong with them.
+    /// Print the settings `serve` would use as TOML, with the source of each, or report what is invalid.
     #[command(after_help = "Example:\n  leasehold check-config --config leasehold.toml")]
     CheckConfig(Box<serve::CheckArgs>),
-    /// Look at the machine, the files and the settings a server is to run with, and say what to change.
+    /// Check the host, files and settings for a server, and suggest fixes.
     #[command(after_help = "Example:\n  leasehold doctor --config leasehold.toml")]
     Doctor(Box<doctor::DoctorArgs>),
     /// Copy the data of a server, running or not.
@@ -115,36 +116,36 @@ enum Command {
                       leasehold backup ./copy --store etcd://etcd1:2379/leasehold\n  \
                       leasehold backup --url http://127.0.0.1:8080")]
     Backup(backup::BackupArgs),
-    /// Make a data folder, or a store in etcd, from a backup.
+    /// Create a data directory, or a store in etcd, from a backup.
     #[command(after_help = "Examples:\n  leasehold restore ./copy --data ./new-data\n  \
                       leasehold restore ./copy --store etcd://etcd1:2379/leasehold")]
     Restore(backup::RestoreArgs),
-    /// Check a data folder no server uses, or a store in etcd.
+    /// Check a data directory that no server uses, or a store in etcd.
     #[command(after_help = "Examples:\n  leasehold verify ./leasehold-data\n  \
                       leasehold verify --store etcd://etcd1:2379/leasehold")]
     Verify(backup::VerifyArgs),
-    /// Move a store from a data folder to etcd, or back. Its leases stay valid.
+    /// Move a store from a data directory to etcd, or back. Its leases stay valid.
     #[command(
         after_help = "Example:\n  leasehold migrate --from ./leasehold-data --to etcd://etcd1:2379/leasehold"
     )]
     Migrate(migrate::MigrateArgs),
-    /// Undo a move: open a store again that `migrate` closed.
+    /// Undo a migration: reopen a store that `migrate` closed.
     #[command(after_help = "Example:\n  leasehold reopen ./leasehold-data --target-unused")]
     Reopen(migrate::ReopenArgs),
-    /// Keep what is sound of damaged data, so that its server starts again.
+    /// Recover the intact part of a damaged data directory, so that its server can start again.
     #[command(after_help = "Example:\n  leasehold recover ./leasehold-data --accept-loss")]
     Recover(recover::RecoverArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
-    /// Part of `run`: becomes the command.
+    /// Internal part of `run`: becomes the command.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Launch(run::LaunchArgs),
-    /// Part of `run`: ends the command if `run` cannot.
+    /// Internal part of `run`: ends the command if `run` cannot.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Warden(run::WardenArgs),
-    /// Part of `run`: dies of the signal the command died of.
+    /// Internal part of `run`: dies of the signal that ended the command.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Die(run::DieArgs),
@@ -217,9 +218,9 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// Help was asked for, or something made no sense.
+/// Prints the requested help, or the usage error.
 fn unparsed(error: &clap::Error) -> ExitCode {
-    // Nobody is left to tell if this fails.
+    // A write error cannot be reported anywhere.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
 }

@@ -1,4 +1,4 @@
-//! `leasehold man`: the manual, made from the same words as `--help`.
+//! `leasehold man`: the manual, generated from the same texts as `--help`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ Examples:
   leasehold man session open | man -l -
   leasehold man --out /usr/local/share/man/man1";
 
-/// How the paragraph of `--help` begins that goes before the list of exit statuses.
+/// The start of the paragraph in `--help` that goes before the list of exit statuses.
 const EXIT_STATUS: &str = "Exit status:";
 
 /// Print a page of the manual, or write all of them.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// The command the page is about; the whole of `leasehold` if left out.
+    /// The command that the page describes [default: all of `leasehold`]
     command: Vec<String>,
-    /// Write every page into this folder instead.
+    /// Write every page into this directory instead.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     out: Option<PathBuf>,
 }
@@ -46,14 +46,14 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     print(text.trim_end())
 }
 
-/// Every command, under its whole name.
+/// Returns all commands, each with its full name.
 fn whole() -> Command {
     let mut whole = crate::Cli::command().disable_help_subcommand(true);
     whole.build();
     whole
 }
 
-/// The page as roff, with the exit statuses of the command, and what `--help` says at its end.
+/// Returns the page as roff, with the command's exit statuses and the closing paragraphs of `--help`.
 fn page(command: &Command) -> io::Result<String> {
     let mut text = Vec::new();
     man_of(command).render(&mut text)?;
@@ -73,17 +73,17 @@ fn page(command: &Command) -> io::Result<String> {
     Ok(page)
 }
 
-/// What `--help` says at its end, in parts.
+/// The closing paragraphs of `--help`, by kind.
 #[derive(Default)]
 struct Rest {
     examples: Vec<String>,
-    /// What its exit statuses mean for this command.
+    /// What the exit statuses mean for this command.
     ending: String,
     notes: Vec<String>,
 }
 
 impl Rest {
-    /// By how its paragraphs begin.
+    /// Sorts the paragraphs by how they start.
     fn of(text: &str) -> Self {
         let mut rest = Self::default();
         for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
@@ -101,7 +101,7 @@ impl Rest {
     }
 }
 
-/// Lines as they are: commands, and text that has been broken into lines already.
+/// Appends a section without filling its lines: commands, and text that already has line breaks.
 fn section(page: &mut String, heading: &str, paragraphs: &[String]) {
     if paragraphs.is_empty() {
         return;
@@ -110,7 +110,7 @@ fn section(page: &mut String, heading: &str, paragraphs: &[String]) {
     *page += &format!(".SH {heading}\n.nf\n{}.fi\n", paragraphs.join(".sp\n"));
 }
 
-/// Text for roff: nothing in it is a command, and a hyphen can be copied as one.
+/// Escapes text for roff, so that no line is a command and hyphens stay hyphens.
 fn roff(text: &str) -> String {
     let line = |line: &str| {
         let shown = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");

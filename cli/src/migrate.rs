@@ -1,4 +1,4 @@
-//! `leasehold migrate` and `reopen`: a store moves from one machine to several, or back.
+//! `leasehold migrate` and `reopen`: move a store from a data directory to etcd, or back.
 
 use clap::Args;
 use leasehold_server::cluster::transfer::{self, Address, Home};
@@ -12,11 +12,11 @@ use crate::rights;
 
 #[derive(Args)]
 pub(crate) struct MigrateArgs {
-    /// Where the store is: a data folder, or etcd://HOST:PORT,HOST:PORT/PREFIX. No server may use the folder; of a
-    /// store in etcd no server may lead.
+    /// Source: a data directory, or etcd://HOST:PORT,HOST:PORT/PREFIX. No server may use the directory; no server may
+    /// lead a store in etcd.
     #[arg(long)]
     from: Address,
-    /// Where it goes: a data folder, new or empty, or etcd://HOST:PORT,HOST:PORT/PREFIX where nothing is.
+    /// Target: a data directory, new or empty, or etcd://HOST:PORT,HOST:PORT/PREFIX with an empty prefix.
     #[arg(long)]
     to: Address,
     #[command(flatten)]
@@ -27,9 +27,9 @@ pub(crate) struct MigrateArgs {
 
 #[derive(Args)]
 pub(crate) struct ReopenArgs {
-    /// The store that was closed: a data folder, or etcd://HOST:PORT,HOST:PORT/PREFIX.
+    /// The store that was closed: a data directory, or etcd://HOST:PORT,HOST:PORT/PREFIX.
     store: Address,
-    /// Confirm that no server has used the store where it moved to. If one has, both would grant the same tokens.
+    /// Confirm that no server has used the migrated copy. If one has, both stores would grant the same tokens.
     #[arg(long, required = true)]
     target_unused: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What commands print, and nothing of it unchecked: names come from other people.
+//! The output of commands. Control characters are escaped, because other people choose names of locks and owners.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
@@ -11,35 +11,35 @@ use serde::Serialize;
 use crate::duration::DurationArg;
 use crate::exit::{Failure, SIGNAL, SYSTEM};
 
-/// How to answer.
+/// The output format.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct OutputArgs {
-    /// Answer in JSON, also if it fails.
+    /// Print JSON, including failures.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// SIGPIPE, as whoever does not catch it ends by it.
+/// SIGPIPE, the signal that ends a process that writes to a closed pipe.
 const PIPE: u8 = 13;
 
-/// Prints a line, or several.
+/// Prints one or more lines to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = writeln!(out, "{text}").and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
-        // Whoever read it, `head` perhaps, has enough.
+        // The reader has closed the pipe, as `head` does.
         ErrorKind::BrokenPipe => Failure::silent(SIGNAL + PIPE),
         _ => Failure::new(SYSTEM, error),
     })
 }
 
-/// Says a line, or several, beside what is printed. If nobody listens any more, that is no reason to stop: `eprintln!`
-/// would.
+/// Prints one or more lines to standard error. Ignores write errors; `eprintln!` would panic.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Warns if a leader change of the cluster might end a lease with this TTL, of which so much is kept in reserve.
+/// Warns if a leader change of the cluster might end a lease with this TTL. `reserve` is the part of the TTL that the
+/// command needs at the end.
 pub(crate) fn warn_short(client: &Client, ttl: Duration, reserve: Duration) {
     let least = client.failover_time().map(|failover| failover + reserve);
     if let Some(least) = least.filter(|least| ttl < *least) {
@@ -57,17 +57,17 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&plain_json(&text))
 }
 
-/// The same JSON without what a terminal would obey. JSON itself only wants the first 32 characters escaped.
+/// Escapes characters in JSON that control a terminal. JSON itself requires that only for the first 32.
 pub(crate) fn plain_json(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return text.into();
     }
-    // Outside of texts there are none of them, and none of them needs more than four digits.
+    // Such characters occur only within strings, and four hexadecimal digits are enough for each of them.
     let shown = |c: char| if is_obeyed(c) { format!("\\u{:04x}", c as u32) } else { c.into() };
     text.chars().map(shown).collect::<String>().into()
 }
 
-/// The text without what a terminal would obey: an owner can call itself anything.
+/// Replaces characters that control a terminal: an owner can choose any name.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return text.into();
@@ -76,18 +76,19 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     text.chars().map(shown).collect::<String>().into()
 }
 
-/// Control characters, old and new (C1), line separators, and what turns the direction of writing.
+/// Returns whether a terminal acts on the character: C0 and C1 control characters, line separators, and characters that
+/// change the writing direction.
 fn is_obeyed(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || c.is_control()
 }
 
-/// The text as a word that a shell takes literally.
+/// Quotes the text for a shell.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Lines for a shell to `eval`: the variables, exported.
+/// Returns lines for a shell to `eval` that export the variables.
 pub(crate) fn exports(variables: &[(&str, &str)]) -> String {
     let lines = variables.iter().map(|(name, value)| format!("export {name}={}", quoted(value)));
     lines.collect::<Vec<_>>().join("\n")

@@ -1,9 +1,9 @@
-//! `leasehold recover`.
+//! `leasehold recover`: recovers the intact part of a damaged data directory.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use leasehold_server::store::sqlite::{self, Recovered};
+use leasehold_store::sqlite::{self, Recovered};
 use serde_json::json;
 
 use crate::ask::told;
@@ -12,9 +12,9 @@ use crate::output::{OutputArgs, print, print_json};
 
 #[derive(Args)]
 pub(crate) struct RecoverArgs {
-    /// The data folder whose server refuses to start. No server may be using it.
+    /// The data directory whose server refuses to start. No server may use it.
     data: PathBuf,
-    /// Give up whatever is damaged, and end every lease.
+    /// Accept the loss of damaged data, and end all leases.
     #[arg(long)]
     accept_loss: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `leasehold release`: giving a lease back.
+//! `leasehold release`: releases a lease.
 
 use clap::Args;
 use leasehold::api::ReleaseRequest;
@@ -17,7 +17,7 @@ Examples:
 Exit status: 0 it is given back; 75 it was over before, and somebody else may have had the lock meanwhile; 68 the
 server cannot be reached.";
 
-/// Give a lease back.
+/// Release a lease.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReleaseArgs {

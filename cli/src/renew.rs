@@ -1,4 +1,4 @@
-//! `leasehold renew`: more time for a lease.
+//! `leasehold renew`: extends a lease.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ Examples:
 
 Exit status: 0 it lasts longer; 75 it is over: stop working; 68 the server cannot be reached.";
 
-/// Make a lease last longer.
+/// Renew a lease.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RenewArgs {
     #[command(flatten)]
     proof: ProofArgs,
-    /// It then lasts at least this long from now.
+    /// Minimum time left on the lease after the renewal.
     #[arg(long, default_value = "30s", value_parser = lasting)]
     ttl: DurationArg,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `leasehold revoke`: taking a lock away from whoever has it.
+//! `leasehold revoke`: ends the leases of other owners.
 
 use clap::Args;
 use leasehold::api::RevokeAllRequest;
@@ -19,26 +19,26 @@ what the lock protects has to refuse their token. The next in the queue has the 
 Exit status: 0 nobody has it any more, or nobody had; 68 the server cannot be reached, or did not answer: look
 before you try again, somebody else may have the lock by then.";
 
-/// Take a lock away from all who have it.
+/// Revoke the leases of all holders of a lock.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RevokeArgs {
-    /// The lock's name.
+    /// Name of the lock.
     #[arg(required_unless_present_any = ["owner", "session", "principal"])]
     lock: Option<String>,
-    /// Revoke everything this owner has or waits for, in all namespaces.
+    /// Revoke everything this owner holds or waits for, in all namespaces.
     #[arg(long, conflicts_with_all = ["lock", "session", "principal"])]
     owner: Option<String>,
-    /// Revoke everything the session with this number has.
+    /// Revoke all leases of the session with this number.
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["lock", "principal"])]
     session: Option<u64>,
-    /// Revoke everything this principal has, whatever its owners are called.
+    /// Revoke all leases of this principal, under any owner id.
     #[arg(long, conflicts_with = "lock")]
     principal: Option<String>,
     /// Only show what would be revoked.
     #[arg(long, conflicts_with = "lock")]
     dry_run: bool,
-    /// Why: it goes to the log and to whoever watches.
+    /// Reason; it is logged and sent to all watchers.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) struct RevokeArgs {
 pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     ask(args.output, async {
         let Some(lock) = &args.lock else { return revoke_all(args).await };
-        // Asked once: a second time would take it away from the next one.
+        // Sent only once: a retry might revoke the lease of the next holder.
         let revoked = args.server.reach().await?.revoke(lock, &args.reason).await?;
         if args.output.json {
             return print_json(&revoked);

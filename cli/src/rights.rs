@@ -1,8 +1,8 @@
-//! Who may read what we make.
+//! Permissions of the files that this process creates.
 
 use rustix::fs::Mode;
 
-/// From here on only the owner may read files and folders this process makes, unless it says otherwise itself.
+/// Sets the umask: by default, only the owner can access the files and directories that this process creates.
 pub(crate) fn private() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }

@@ -1,4 +1,4 @@
-//! The terminal, if there is one: how wide it is, and whether it shows colours.
+//! The terminal: its width, and whether it shows colors.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
-/// Where a command's answer goes.
+/// Properties of the output stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
-    /// `None` if it is no terminal: then nothing is cut.
+    /// `None` if the stream is not a terminal; nothing is cut then.
     pub(crate) width: Option<usize>,
     has_colours: bool,
 }
@@ -34,12 +34,12 @@ impl Screen {
         Self { width, has_colours: !is_set("NO_COLOR") && !is_dumb }
     }
 
-    /// The same, but nothing is cut.
+    /// Returns the same screen without a width limit.
     pub(crate) fn unbounded(self) -> Self {
         Self { width: None, ..self }
     }
 
-    /// One without colours.
+    /// Returns a screen without colors.
     #[cfg(test)]
     pub(crate) fn plain(width: Option<usize>) -> Self {
         Self { width, has_colours: false }

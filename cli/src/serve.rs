@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 
+use leasehold_base::probe;
+use leasehold_base::runtime;
 use leasehold_core::LockKey;
 use leasehold_server::auth::{Policy, Right};
 use leasehold_server::dialect::Dialect;
-use leasehold_server::probe;
-use leasehold_server::runtime;
 use leasehold_server::serve::{Server, Settings};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -36,7 +36,7 @@ pub(crate) fn serve(args: Args, given: &Given) -> Result<(), Failure> {
     served(args, given).map_err(|why| fatal(why, format))
 }
 
-/// Why a server ended, or did not begin, in the format of its log.
+/// Reports in the format of the log why a server ended or could not start.
 pub(crate) fn fatal(why: String, format: log::Format) -> Failure {
     if !format.is_json() {
         return why.into();
@@ -58,32 +58,32 @@ fn served(args: Args, given: &Given) -> Result<(), String> {
     {
         tracing::warn!("{told}");
     }
-    // It accepts and waits for signals; the workers have threads of their own.
+    // This thread accepts connections and handles signals; the workers have their own threads.
     let runtime = runtime::on_this_thread().map_err(|error| error.to_string())?;
     let done = runtime.block_on(run(args, settings, Reload::new(given, filter)));
     if let Ok(Stopped::BeforeItBegan) = done {
-        // What it was still looking for is not waited for.
+        // Does not wait for the search for the store, which is still running.
         runtime.shutdown_background();
     }
     done.map(drop)
 }
 
-/// Settings to be looked at.
+/// Flags of `check-config`: the settings to check, and a right to explain.
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Explain what this principal may, by the auth file: key:ci, anonymous.
+    /// Show what the auth file lets this principal do, such as key:ci or anonymous.
     #[arg(long = "as", value_name = "PRINCIPAL", requires_all = ["may", "lock"])]
     principal: Option<String>,
-    /// The groups it is in.
+    /// The groups of the principal.
     #[arg(long, value_delimiter = ',', requires = "principal")]
     groups: Vec<String>,
-    /// The right in question.
+    /// The right to check.
     #[arg(long, requires = "principal")]
     may: Option<Right>,
-    /// The lock in question: NAMESPACE/NAME, or its name alone with --namespace.
+    /// The lock to check: NAMESPACE/NAME, or its name alone with --namespace.
     #[arg(long, requires = "principal")]
     lock: Option<String>,
-    /// The namespace of the lock in question, if there is a slash in it.
+    /// The namespace of the lock, if it contains a slash.
     #[arg(long, requires = "lock")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub(crate) struct CheckArgs {
     output: OutputArgs,
 }
 
-/// Says what the settings come to.
+/// Prints the effective settings.
 pub(crate) fn check(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
     told(args.output, checked(args, given))
 }
@@ -111,7 +111,7 @@ fn checked(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
     print(explain(given)?.trim_end())
 }
 
-/// Which rule decides whether somebody may do something.
+/// Prints which rule decides whether a principal has a right.
 fn explain_right(args: &CheckArgs, principal: &str, may: Right, lock: &str) -> Result<(), Failure> {
     let usage = |why: &str| Failure::new(exit::USAGE, why);
     let file = args.settings.auth_file().ok_or_else(|| usage("--as needs an --auth-file"))?;
@@ -145,15 +145,16 @@ fn warn(why: &str) {
     say(&format!("leasehold: warning: {why}"));
 }
 
-/// When a server was stopped.
+/// When the server was stopped.
 enum Stopped {
-    /// It had not found its store yet.
+    /// The server had not found its store yet.
     BeforeItBegan,
     InTheEnd,
 }
 
 async fn run(args: Args, settings: Settings, reload_of: Reload) -> Result<Stopped, String> {
-    // Before anything is announced, so that whoever reads the announcement can already stop us.
+    // Installed before anything is announced, so that a process that reads the announcement can already stop the
+    // server.
     let reload = Arc::new(Notify::new());
     let ended = signals::heed(reload_of, reload.clone()).map_err(|error| error.to_string())?;
     args.port_file.as_deref().map_or(Ok(()), check_port_file)?;
@@ -161,12 +162,13 @@ async fn run(args: Args, settings: Settings, reload_of: Reload) -> Result<Stoppe
     let starting = Server::start(settings);
     let server = tokio::select! {
         server = starting => server.map_err(|error| error.to_string())?,
-        // A folder is there or is not; etcd may take its time, and as long as it does nothing was begun.
+        // Opening a local directory is quick, but etcd can take long; until it responds, nothing was started that needs
+        // a shutdown.
         () = &mut ended, if args.store().is_some() => return Ok(Stopped::BeforeItBegan),
     };
     banner(&args, &server);
     if let Some(file) = &args.port_file {
-        // Whoever waits for the file waits for the server, also if it has no port.
+        // The file is also written if there is no port: scripts wait for it as a sign that the server runs.
         write_port(file, server.address().map_or(0, |address| address.port()))?;
     }
     let (told, audit) = (server.reloader(), server.audit());
@@ -233,7 +235,7 @@ fn banner(args: &Args, server: &Server) {
     let mut listeners = server.listeners().iter().map(ToString::to_string);
     let Some(url) = listeners.find(|listener| listener.starts_with("http")) else { return };
     say(&format!("  console    {url}/console"));
-    // With an auth file the command needs a key.
+    // With an auth file, the example command would need a key.
     if args.auth_file().is_none() {
         let body = r#"{"owner_id":"me","ttl_ms":60000}"#;
         say(&format!("  try        curl --json '{body}' {url}/v1/locks/demo/acquire"));
@@ -259,7 +261,7 @@ fn banner_in_json(args: &Args, server: &Server) {
     log::tell("INFO", "listening", fields);
 }
 
-/// The dialects that are on, and those that are off because servers that share a store keep no content.
+/// Returns the enabled protocols, and those that are off because the servers of a cluster store no content.
 fn spoken(args: &Args) -> (Vec<String>, Vec<String>) {
     let is_spoken = |dialect: &&Dialect| args.store().is_none() || !dialect.keeps_content();
     let (spoken, off): (Vec<_>, Vec<_>) = args.dialects.iter().partition(is_spoken);
@@ -267,23 +269,23 @@ fn spoken(args: &Args) -> (Vec<String>, Vec<String>) {
     (names(spoken), names(off))
 }
 
-/// Where lock clients of Redis are answered, if anywhere.
+/// Returns the URL for Redis clients, if they are served.
 fn redis(args: &Args, server: &Server) -> Option<String> {
     let scheme = if args.is_redis_tls() { "rediss" } else { "redis" };
     server.listening(Dialect::Redis).map(|address| format!("{scheme}://{address}"))
 }
 
-/// All at once, so that whoever waits for the file never reads half a number.
+/// Writes the file atomically, so that no reader sees a part of the number.
 fn write_port(file: &Path, port: u16) -> Result<(), String> {
     let why = |error: std::io::Error| format!("{}: {error}", file.display());
     let unfinished = unfinished(file);
     fs::write(&unfinished, format!("{port}\n")).map_err(why)?;
-    // No secret: whoever waits for it need not be us.
+    // The port is not a secret, and another user might wait for the file.
     fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o644)).map_err(why)?;
     fs::rename(&unfinished, file).map_err(why)
 }
 
-/// Says why the port could not be written there. Nothing is made.
+/// Checks whether the port file could be written. Creates nothing.
 pub(crate) fn check_port_file(file: &Path) -> Result<(), String> {
     if file.is_dir() {
         return Err(format!("{} is a folder, not a file", file.display()));

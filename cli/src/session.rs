@@ -1,4 +1,4 @@
-//! `leasehold session`: one keep-alive for any number of locks.
+//! `leasehold session`: opens a session, with one keep-alive for any number of locks.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::output::{OutputArgs, exports, plain, print, print_json, warn_short};
 use crate::owner::OwnerArgs;
 
-/// How long closing a session may take that nobody knows of.
+/// Time limit for closing a session whose id could not be printed.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
@@ -29,9 +29,9 @@ Example:
 
 Exit status: 0; 75 the session is over, and every lock in it; 68 the server cannot be reached.";
 
-/// Open a session, keep it alive, look at it, close it.
+/// Open, keep alive, inspect or close a session.
 ///
-/// Locks that are acquired in a session end with it: one keep-alive for all of them.
+/// Locks that are acquired in a session end with it, so one keep-alive renews all of them.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SessionArgs {
@@ -41,22 +41,22 @@ pub(crate) struct SessionArgs {
 
 #[derive(Subcommand, Debug)]
 enum SessionCommand {
-    /// Open one.
+    /// Open a session.
     Open(OpenArgs),
-    /// Give it its whole ttl again.
+    /// Keep a session alive: reset its TTL.
     Keep(KeepArgs),
-    /// Say whose it is and how long it has.
+    /// Show the owner of a session and the time left.
     Show(ThisArgs),
-    /// End it, and give back every lock in it.
+    /// Close a session, and release all its locks.
     Close(ThisArgs),
 }
 
 #[derive(Args, Debug)]
 struct OpenArgs {
-    /// How long it lasts without a keep-alive.
+    /// Lifetime of the session without a keep-alive.
     #[arg(long, default_value = "30s", value_parser = lasting)]
     ttl: DurationArg,
-    /// Print lines for a shell to `eval`.
+    /// Print shell commands for `eval`.
     #[arg(long, conflicts_with = "json")]
     env: bool,
     #[command(flatten)]
@@ -71,14 +71,14 @@ struct OpenArgs {
 struct KeepArgs {
     #[command(flatten)]
     this: ThisArgs,
-    /// Do so again and again until it is over, at least 100ms apart. Less than half of its ttl is a good choice.
+    /// Repeat at this interval until the session ends, at least 100ms. Less than half of the TTL is a good choice.
     #[arg(long, value_name = "TIME", value_parser = interval)]
     every: Option<DurationArg>,
 }
 
 #[derive(Args, Debug)]
 struct ThisArgs {
-    /// The session's id: a secret, so the variable is the better place for it.
+    /// Session id; it is a secret, so prefer the variable.
     #[arg(env = "LEASEHOLD_SESSION", hide_env_values = true)]
     id: String,
     #[command(flatten)]
@@ -103,7 +103,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
     warn_short(&client, args.ttl.0, Duration::ZERO);
     match show_opened(args, &opened) {
         Ok(()) => Ok(()),
-        // Nobody has its id, so nobody could close it.
+        // The id of the session was not printed, so no client could close it.
         Err(failure) => {
             let closed = tokio::time::timeout(CLOSE_MAX, end(&client, &opened.session_id)).await;
             let is_told = !failure.why.is_empty() && matches!(closed, Ok(Ok(())));
@@ -165,7 +165,7 @@ async fn end(client: &Client, id: &str) -> Result<(), Error> {
     let may_be_closed = std::cell::Cell::new(false);
     persist(|| async {
         match client.close_session(id).await {
-            // The try before may have done it.
+            // An earlier attempt might have closed the session.
             Err(Error::Failed { status: 404, .. }) if may_be_closed.get() => Ok(()),
             done => done.inspect_err(|error| {
                 may_be_closed.set(may_be_closed.get() || error.may_have_taken_effect());

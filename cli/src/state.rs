@@ -1,4 +1,4 @@
-//! `leasehold state`: the states of Terraform that a server keeps, and the versions they had.
+//! `leasehold state`: the Terraform states on a server, and their versions.
 
 use std::io::Write;
 use std::time::Duration;
@@ -26,7 +26,7 @@ A rollback is a new version with the content of an old one; it is refused while 
 
 Exit status: 0; 1 the state is locked; 76 there is no such state or version; 68 the server cannot be reached.";
 
-/// Look at the states of Terraform and their versions, and go back to one.
+/// Inspect Terraform states and their versions, and roll back to a version.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StateArgs {
@@ -49,7 +49,7 @@ enum StateCommand {
     Get {
         /// The name of the state.
         state: String,
-        /// An earlier version of it.
+        /// The number of an earlier version [default: the current one]
         #[arg(long, value_name = "NUMBER")]
         version: Option<u64>,
         #[command(flatten)]
@@ -57,7 +57,7 @@ enum StateCommand {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Make an earlier version the state again.
+    /// Roll a state back to an earlier version.
     Rollback {
         /// The name of the state.
         state: String,
@@ -88,7 +88,7 @@ pub(crate) fn state(args: &StateArgs) -> Result<(), Failure> {
         }),
         StateCommand::Get { state, version, output, server } => ask(*output, async {
             let bytes = server.reach().await?.terraform_state(state, *version).await?;
-            // Byte for byte: it may be fed to `terraform state push`.
+            // Exactly the stored bytes: they might be piped to `terraform state push`.
             std::io::stdout().write_all(&bytes).map_err(|error| Failure::new(SYSTEM, error))
         }),
         StateCommand::Rollback { state, version, output, server } => ask(*output, async {
@@ -103,7 +103,7 @@ pub(crate) fn state(args: &StateArgs) -> Result<(), Failure> {
     }
 }
 
-/// Whoever has the lock is in the way.
+/// Explains the error if another holder has locked the state.
 fn locked(error: Error) -> Failure {
     match &error {
         Error::Failed { status: 409 | 423, failure } => {

@@ -1,4 +1,4 @@
-//! `leasehold status`: everything about one lock.
+//! `leasehold status`: shows the state of one lock.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,13 +22,13 @@ Examples:
 
 Exit status: 0; with --exit-code 1 if the lock is held, reserved or waited for. 68 the server cannot be reached.";
 
-/// Show who has a lock, since when and how long, and who waits for it.
+/// Show the holders and waiters of a lock.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
-    /// The lock's name.
+    /// Name of the lock.
     lock: String,
-    /// End with 1 if the lock is not free.
+    /// Exit with 1 if the lock is not free.
     #[arg(short, long)]
     exit_code: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What a lock is, in a word or two.
+/// Returns the state of a lock, in one or two words.
 pub(crate) fn standing(state: &LockState) -> String {
     match state.holders.first() {
         None if state.grace_owner_id.is_some() => "reserved".into(),
@@ -64,12 +64,12 @@ pub(crate) fn standing(state: &LockState) -> String {
     }
 }
 
-/// How long ago something began.
+/// Formats how long ago an event was.
 pub(crate) fn ago(ms: u64) -> String {
     format!("{} ago", glance(Duration::from_millis(ms)))
 }
 
-/// How long something lasts.
+/// Formats the time left, or "for ever" if there is no deadline.
 pub(crate) fn left(ms: Option<u64>) -> String {
     ms.map_or("for ever".into(), |ms| glance(Duration::from_millis(ms)))
 }
@@ -95,7 +95,7 @@ fn page(state: &LockState, screen: Screen) -> String {
 }
 
 fn holders(state: &LockState) -> Table {
-    // Last, because it is the one that is likely to be cut.
+    // The metadata comes last: it is the column that is most likely to be cut.
     let mut table = Table::new(["HOLDER", "MODE", "TOKEN", "SINCE", "LEFT", "METADATA"]);
     for holder in &state.holders {
         table.row([

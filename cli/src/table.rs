@@ -1,4 +1,4 @@
-//! Columns, as wide as what is in them and no wider than the terminal.
+//! Tables whose columns are as wide as their content, and no wider than the terminal.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -6,16 +6,16 @@ use crate::output::plain;
 use crate::screen::Screen;
 
 const GAP: usize = 2;
-/// A column is not cut below this.
+/// The minimum width to which a column is cut.
 const WIDTH_MIN: usize = 8;
 
-/// Rows under heads.
+/// Rows below a row of headings.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     painted: Option<(usize, Paint)>,
 }
 
-/// Colours a cell.
+/// A function that colors a cell.
 type Paint = fn(Screen, &str) -> String;
 
 impl Table {
@@ -23,17 +23,17 @@ impl Table {
         Self { rows: vec![heads.map(String::from).into()], painted: None }
     }
 
-    /// Cells of this column have colours.
+    /// Sets the function that colors the cells of a column.
     pub(crate) fn paint(&mut self, column: usize, paint: Paint) {
         self.painted = Some((column, paint));
     }
 
-    /// One cell for each head.
+    /// Adds a row, with one cell for each heading.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.iter().map(|cell| plain(cell).into_owned()).collect());
     }
 
-    /// Lines without an end of line at the end.
+    /// Returns the table as lines, without a final line break.
     pub(crate) fn render(&self, screen: Screen) -> String {
         let widths = self.widths(screen.width);
         let lines = self.rows.iter().enumerate().map(|(n, row)| {
@@ -45,7 +45,7 @@ impl Table {
             let fits = screen.width.is_none_or(|width| line.width() <= width);
             match self.painted {
                 _ if n == 0 => screen.bold(cut(line, screen.width.unwrap_or(usize::MAX))),
-                // What is cut at the end would be cut in the middle of a colour.
+                // A line that is too long is not colored: the cut could remove the end of a color code.
                 Some((column, paint)) if fits => {
                     let painted = |(n, cell): (usize, &String)| {
                         if n == column { paint(screen, cell) } else { cell.clone() }
@@ -59,7 +59,7 @@ impl Table {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// As wide as needed. If that is too much, the widest give way.
+    /// Returns the widths of the columns. If they exceed the available width, the widest columns shrink.
     fn widths(&self, available: Option<usize>) -> Vec<usize> {
         let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width_of = |column: usize| self.rows.iter().map(move |row| row[column].width()).max();
@@ -79,7 +79,7 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
-/// The text, or as much of it as fits before an ellipsis.
+/// Cuts the text to the width, with an ellipsis at the end.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.into();

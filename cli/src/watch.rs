@@ -1,4 +1,4 @@
-//! `leasehold watch`: what happens to locks, as it happens.
+//! `leasehold watch`: prints events of locks as they happen.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -24,19 +24,19 @@ It goes on over broken connections and restarts of the server. If something may 
 
 Exit status: 0 after --count events; 68 the server could not be reached to begin with.";
 
-/// Show what happens to locks, a line for each event.
+/// Show the events of locks, one line for each.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WatchArgs {
-    /// Only this lock; all if left out.
+    /// Show only this lock [default: all locks]
     lock: Option<String>,
-    /// Only locks whose name begins with this.
+    /// Show only locks whose name starts with this.
     #[arg(long, conflicts_with = "lock")]
     prefix: Option<String>,
-    /// Go on after the event with this id instead of beginning now.
+    /// Continue after the event with this id [default: start now]
     #[arg(long, value_name = "ID")]
     since: Option<String>,
-    /// End after so many events.
+    /// Exit after this many events.
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub(crate) fn show(output: OutputArgs, id: &str, event: &Event) -> Result<(), Fa
     print(&format!("{at}  {kind:<12}  {lock}  {owner}  token {fencing_token}{why}"))
 }
 
-/// What is told of the stream itself.
+/// Prints an event about the stream itself, not about a lock.
 fn show_note(output: OutputArgs, kind: &str, what: &str, reason: &str) -> Result<(), Failure> {
     if output.json {
         return print_json(&json!({"kind": kind, "reason": reason}));

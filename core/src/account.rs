@@ -1,4 +1,4 @@
-//! Who is counted: a principal, or of those nobody vouches for, all that come from one peer.
+//! Accounts: what one principal uses. Unauthenticated clients are counted by peer.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::limits::Limits;
 use crate::mutant;
 use crate::name::{Dialect, Peer};
 
-/// What one principal, or one peer, has.
+/// The counts of one principal, or of one peer.
 pub(crate) struct Account {
     pub(crate) principal: Arc<str>,
     pub(crate) peer: Option<Peer>,
-    /// Owners, leases, sessions and namespaces that lead here.
+    /// The number of owners, leases, sessions and namespaces that refer to this account.
     n_refs: u32,
-    /// Leases waiting or active: these are limited.
+    /// The number of waiting and active leases, which is limited.
     pub(crate) n_leases: u32,
-    /// Namespaces it was the first to use: these are limited too.
+    /// The number of namespaces it was the first to use, which is limited too.
     pub(crate) n_namespaces: u32,
-    /// Sessions not yet over, and these, for each dialect by itself.
+    /// The number of sessions that have not ended, by dialect. Limited for each dialect.
     sessions: Vec<(Dialect, u32)>,
     /// The bytes of its leases, including ended ones.
     pub(crate) footprint: Footprint,
     /// Its ended leases that stay readable.
     pub(crate) kept: EndedLeases,
-    /// Its ended leases that only answer repeated request ids.
+    /// Its ended leases kept only to answer repeated request ids.
     pub(crate) answered: EndedLeases,
 }
 
@@ -66,7 +66,7 @@ impl Account {
         }
     }
 
-    /// Its ended leases of one kind.
+    /// Returns its ended leases of one kind: readable ones if `keep`, else those that only answer repeated requests.
     pub(crate) fn ended_mut(&mut self, keep: bool) -> &mut EndedLeases {
         if keep { &mut self.kept } else { &mut self.answered }
     }
@@ -79,7 +79,7 @@ impl Account {
         self.sessions.iter().find(|(of, _)| *of == dialect).map_or(0, |(_, n)| *n)
     }
 
-    /// One session more in `dialect`.
+    /// Counts one more session in `dialect`.
     pub(crate) fn add_session(&mut self, dialect: Dialect) {
         match self.sessions.iter_mut().find(|(of, _)| *of == dialect) {
             Some((_, n)) => *n += 1,
@@ -87,7 +87,7 @@ impl Account {
         }
     }
 
-    /// One session less in `dialect`.
+    /// Counts one session less in `dialect`.
     pub(crate) fn remove_session(&mut self, dialect: Dialect) {
         if let Some((_, n)) = self.sessions.iter_mut().find(|(of, _)| *of == dialect) {
             *n -= 1;
@@ -96,7 +96,7 @@ impl Account {
     }
 }
 
-/// Those that have anything.
+/// All accounts with at least one reference.
 pub(crate) struct Accounts {
     arena: Arena<Account>,
     index: Index<Slot<Account>>,
@@ -113,19 +113,19 @@ impl Accounts {
         self.index.find(hash, |slot| self.arena[*slot].is(principal, peer))
     }
 
-    /// One more reference to an account.
+    /// Adds a reference to an account, which is created if it is new.
     pub(crate) fn retain(&mut self, principal: &Arc<str>, peer: Option<Peer>) -> Slot<Account> {
         let slot = self.find(principal, peer).unwrap_or_else(|| self.add(principal, peer));
         self.arena[slot].n_refs += 1;
         slot
     }
 
-    /// One more reference to an account that is known.
+    /// Adds a reference to an existing account.
     pub(crate) fn retain_known(&mut self, slot: Slot<Account>) {
         self.arena[slot].n_refs += 1;
     }
 
-    /// One reference less; the last one forgets the account.
+    /// Removes a reference. The account is forgotten with its last reference.
     pub(crate) fn release(&mut self, slot: Slot<Account>) {
         self.arena[slot].n_refs -= 1;
         if self.arena[slot].n_refs == 0 {
@@ -147,7 +147,7 @@ impl Accounts {
         self.arena.iter()
     }
 
-    /// For [`crate::invariant`].
+    /// Used by [`crate::invariant`].
     pub(crate) fn n_refs(&self, slot: Slot<Account>) -> u32 {
         self.arena[slot].n_refs
     }

@@ -1,6 +1,6 @@
-//! Where locks, leases and sessions live: numbered slots that are reused.
+//! The storage of locks, leases and sessions: numbered slots that are reused.
 //!
-//! Grown in chunks, so that the millionth lock costs one small allocation and never a copy of all the others.
+//! An arena grows in chunks, so that the millionth lock costs one small allocation and never a copy of all others.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,14 +9,15 @@ use std::ops::{Index, IndexMut};
 
 const CHUNK_LEN: usize = 1024;
 
-/// Slots holding `T`s.
+/// Numbered slots that hold values of type `T`.
 pub(crate) struct Arena<T> {
     chunks: Vec<Vec<Entry<T>>>,
     vacant: Option<Slot<T>>,
     len: usize,
 }
 
-/// A place in an [`Arena`]. Four bytes, also as an `Option`; typed, so that a lock's cannot be used for a lease.
+/// The index of a slot in an [`Arena`]. It takes four bytes, even as an `Option`. It is typed, so that a lock's slot
+/// cannot be used for a lease.
 pub(crate) struct Slot<T>(NonZeroU32, PhantomData<fn() -> T>);
 
 enum Entry<T> {
@@ -63,18 +64,19 @@ impl<T> Arena<T> {
         value
     }
 
-    /// How many slots there are, occupied or not.
+    /// Returns the number of slots, occupied or not.
     pub(crate) fn n_slots(&self) -> usize {
         let full = self.chunks.len().saturating_sub(1) * CHUNK_LEN;
         full + self.chunks.last().map_or(0, Vec::len)
     }
 
-    /// Every occupied slot, in slot order, starting with the `from`th.
+    /// Returns the occupied slots in order, from index `from` on.
     pub(crate) fn iter_from(&self, from: usize) -> impl Iterator<Item = (Slot<T>, &T)> {
         self.iter_among(from, usize::MAX)
     }
 
-    /// Those of `n_max` slots that are occupied, starting with the `from`th: however many are not, it is soon over.
+    /// Returns the occupied slots among the `n_max` slots from index `from` on. Takes bounded time, even if most slots
+    /// are vacant.
     pub(crate) fn iter_among(
         &self,
         from: usize,
@@ -121,7 +123,7 @@ impl<T> IndexMut<Slot<T>> for Arena<T> {
 }
 
 impl<T> Slot<T> {
-    /// The slot with this index.
+    /// Returns the slot with this index.
     pub(crate) fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
         Self(number.expect("an arena holds fewer than 2^32 entries"), PhantomData)

@@ -1,7 +1,7 @@
-//! What can be asked of the machine, and what each is answered: one line for each command.
+//! The table of all commands with the types of their answers, one line per command.
 //!
-//! To add a command: its struct goes to `command.rs`, what decides it to a file of its own under `apply/`, and its line
-//! to the table below. Its answer can be any type.
+//! To add a command, add its struct to `command.rs`, its decision to a new file under `apply/`, and its line to the
+//! table below. The answer can be any type.
 
 use crate::apply::{
     acquire, acquire_all, cancel, confirm, leave, maintain, proof, release, renew, restore, revoke,
@@ -18,31 +18,31 @@ use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::view::LeaseView;
 
-/// Something that can be asked of the machine. It knows the type of its answer.
+/// A command for the machine, with the type of its answer.
 pub trait Ask: Sized {
-    /// What it is answered if it is not refused.
+    /// The answer if the command is not rejected.
     type Answer;
 
-    /// The same with its type forgotten, for those who carry many kinds of it.
+    /// Converts to [`Command`], for code that handles commands of any type.
     fn into_command(self) -> Command;
 
-    /// Its answer, the type of which was forgotten. `None`: that is another command's.
+    /// Extracts the answer from an outcome. Returns `None` if the outcome belongs to another command.
     fn answer_in(outcome: Outcome) -> Option<Self::Answer>;
 
-    /// Does it. Nobody outside can: there is no transition to be had.
+    /// Executes the command. Only the machine can call this, because only it can create a [`Transition`].
     #[doc(hidden)]
     fn decide(self, t: &mut Transition<'_>) -> Result<Self::Answer, Rejection>;
 }
 
 macro_rules! commands {
     ($($(#[$doc:meta])* $name:ident -> $answer:ty, $decide:expr;)*) => {
-        /// Any command. Each is whole or not at all.
+        /// Any command. Each is executed completely or not at all.
         #[derive(Clone, Debug)]
         pub enum Command {
             $($(#[$doc])* $name($name),)*
         }
 
-        /// What a command achieved, by command.
+        /// The answer of any command.
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub enum Outcome {
             $(#[doc = concat!("The answer to [`Command::", stringify!($name), "`].")] $name($answer),)*
@@ -97,50 +97,51 @@ macro_rules! commands {
 }
 
 commands! {
-    /// Take a lock or queue for it.
+    /// Acquires a lock, or queues for it.
     Acquire -> Acquired, acquire::acquire;
-    /// Take several locks or none, or queue for all of them.
+    /// Acquires several locks or none, or queues for all of them.
     AcquireAll -> AcquiredAll, acquire_all::acquire_all;
-    /// End one's own wait. The answer is whether there was one.
+    /// Ends the owner's own wait. The answer is whether there was one.
     Cancel -> bool, |t, asked| cancel::cancel(t, &asked);
-    /// Move a deadline.
+    /// Moves the deadline of a lease.
     Renew -> Box<LeaseView>, |t, asked| renew::renew(t, &asked);
-    /// Move several deadlines or none.
+    /// Moves the deadlines of several leases, or of none.
     RenewAll -> Vec<LeaseView>, |t, asked| renew::renew_all(t, &asked);
-    /// Give those of several leases back that are still active. The answer is what became of each.
+    /// Releases those of several leases that are still active. The answer contains the result for each.
     ReleaseAll -> Vec<Result<LeaseView, Rejection>>, |t, asked| release::release_all(t, &asked);
-    /// Give a lease back.
+    /// Releases a lease.
     Release -> Box<LeaseView>, |t, asked| release::release(t, &asked);
-    /// Give up, by the owner's name, a lease or the grace period that followed it.
+    /// Releases a lease by its owner's name, or ends the grace period after it.
     GiveUp -> (), |t, asked| release::give_up(t, asked);
-    /// Take leases away.
+    /// Ends leases by force.
     Revoke -> Vec<LeaseView>, |t, asked| revoke::revoke(t, &asked);
-    /// Change what a later grant of a lease lasts.
+    /// Changes the TTL of later grants of a lease.
     Amend -> Box<LeaseView>, |t, asked| renew::amend(t, &asked);
-    /// Is a lease active? If it waits: who is in the way?
+    /// Checks whether a lease is active. If it waits, the rejection names what blocks it.
     Confirm -> Box<LeaseRecord>, |t, asked| confirm::confirm(t, &asked);
-    /// The connection behind a lease is gone.
+    /// Handles the closed connection of a lease's client.
     Leave -> (), |t, Leave(lease)| { leave::leave(t, lease); Ok(()) };
-    /// The wait of a lease ended with an unknown outcome. Is it active, and can a repeated request find it?
+    /// Handles a wait that ended with an unknown outcome. The answer is whether the lease is active and can be found by
+    /// a repeated request.
     StepAside -> bool, |t, StepAside(lease)| Ok(leave::step_aside(t, lease));
-    /// Start a session.
+    /// Opens a session.
     OpenSession -> SessionOpened, session::open;
-    /// Move a session's deadline. The answer is the new one.
+    /// Keeps a session alive. The answer is its new deadline.
     KeepSession -> Timestamp, |t, asked| session::keep(t, &asked);
-    /// End a session and all its leases.
+    /// Closes a session and ends all its leases.
     CloseSession -> (), |t, asked| session::close(t, &asked);
-    /// End a session by its number, whoever it belongs to. Its leases count as revoked.
+    /// Ends a session by its number, regardless of its owner. Its leases count as revoked.
     EndSession -> (), |t, asked| session::end(t, &asked);
-    /// Show that a lease is one's own and active.
+    /// Proves that a lease is the client's own and active.
     Prove -> Box<LeaseView>, |t, asked| proof::show(t, &asked);
-    /// Begin maintenance or end it.
+    /// Turns maintenance mode on or off.
     Maintain -> (), |t, asked| maintain::maintain(t, &asked);
-    /// Bring a lock up to date before it is read.
+    /// Brings a lock up to date before it is read.
     Settle -> (), |t, Settle(lock)| settle::settle(t, &lock);
-    /// Work off what has fallen due.
+    /// Handles expired deadlines and forgets old records.
     Sweep -> Swept, |t, asked| Ok(sweep::sweep(t, asked.n_changes_max));
-    /// The server has restarted: no connection is left. Are there more waiters to see off?
+    /// Parks or ends the waiters of closed connections after a restart. The answer is whether more waiters are left.
     Resume -> bool, |t, asked| Ok(leave::resume(t, asked.n_waiters_max));
-    /// The state comes from a backup: nothing handed out since may be handed out again.
+    /// Marks the state as restored from a backup, so that no token or number issued since the backup is issued again.
     Restore -> (), |t, Restore| { restore::restore(t); Ok(()) };
 }

@@ -1,39 +1,40 @@
-//! Who asked for a command: written beside what it did, for those who ask later.
+//! The caller of a command. The journal records it next to the command's changes, for later audits.
 
 use std::sync::Arc;
 
-/// Who asked, and by what right. An empty text: nothing is known of it.
+/// The authenticated caller of a command, and the rule that permitted it. Empty texts mean that the caller is unknown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Asker {
-    /// The principal the credential stands for.
+    /// The principal the credential belongs to.
     pub principal: Arc<str>,
     /// The id of the credential, never the credential itself.
     pub credential: Arc<str>,
-    /// The rule that allowed it.
+    /// The rule that permitted the command.
     pub rule: Arc<str>,
-    /// The address it came from.
+    /// The address the request came from.
     pub peer: Arc<str>,
-    /// The request it came with, for the log: only the server that was asked knows it, and no journal keeps it.
+    /// The request the command came with, for the log. Only the server that received the request has it, because the
+    /// journal does not store it.
     pub call: Option<Arc<Call>>,
 }
 
-/// A request, as a log tells of it.
+/// A request, as the log describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Call {
-    /// The principal that made it.
+    /// The principal that sent the request.
     pub principal: Arc<str>,
-    /// The address it came from.
+    /// The address the request came from.
     pub peer: Arc<str>,
-    /// The pattern of its path, or the name of a protocol without paths.
+    /// The route pattern of the request, or the name of a protocol without paths.
     pub route: Arc<str>,
-    /// What it is called in the log; `None`: the protocol has no single requests.
+    /// The request's id in the log. `None` for protocols without separate requests.
     pub request_id: Option<Arc<str>>,
-    /// The trace it belongs to, if to any.
+    /// The trace the request belongs to, if any.
     pub trace_id: Option<Arc<str>>,
 }
 
 impl Asker {
-    /// Did anybody have to say who they are? Otherwise there is nothing worth keeping.
+    /// Returns whether the caller was authenticated. An unknown caller is not worth recording.
     pub fn is_known(&self) -> bool {
         !self.principal.is_empty()
     }

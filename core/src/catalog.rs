@@ -1,18 +1,18 @@
-//! The locks of one namespace in the order of their names.
+//! The locks of one namespace, ordered by name.
 //!
-//! Only slots are here, four bytes each: the names stay where they are, and are looked up to compare. That takes as
-//! long as the rest of granting a new lock, so there is no catalog before somebody asks for a list. From then on a lock
-//! is put in when it is first named and taken out when it is forgotten; acquiring and releasing one that is known costs
-//! nothing.
+//! A catalog holds only slots, of four bytes each. The names stay in the locks, and each comparison reads them there.
+//! That takes as long as the rest of granting a new lock, so there is no catalog until the first list request. From
+//! then on, a lock is inserted when it is first named and removed when it is forgotten. Acquiring and releasing a known
+//! lock does not touch the catalog.
 
 use crate::arena::{Arena, Slot};
 use crate::lock::Lock;
 
-/// Most slots in one piece. Each comparison within a piece reads a lock and its name from somewhere in memory, so
-/// pieces are small; each piece is a place in one list, so they are not tiny.
+/// The maximum number of slots in one piece. Inserting a lock compares names, and each comparison reads two places in
+/// memory, so pieces are small. The list of pieces grows with their number, so they are not tiny.
 const PIECE_MAX: usize = 128;
 
-/// Slots in pieces that are never empty, in order.
+/// Slots in ordered pieces, none of them empty.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pieces: Vec<Piece>,
@@ -20,13 +20,12 @@ pub(crate) struct Catalog {
 
 struct Piece {
     slots: Vec<Slot<Lock>>,
-    /// No name in this piece is after this one, and every name in the next piece is. Nobody looks at the last
-    /// piece's.
+    /// An upper bound for the names in this piece, and a lower bound for the next piece. Unused in the last piece.
     until: Box<str>,
 }
 
 impl Catalog {
-    /// Puts a lock in its place.
+    /// Inserts a lock at its position.
     pub(crate) fn insert(&mut self, locks: &Arena<Lock>, slot: Slot<Lock>) {
         let name = &*locks[slot].name;
         let Some(last) = self.pieces.last() else {
@@ -40,7 +39,7 @@ impl Catalog {
         let slots = &mut self.pieces[piece].slots;
         slots.insert(at, slot);
         if slots.len() > PIECE_MAX {
-            // Names that come in order leave full pieces behind.
+            // If names arrive in order, this leaves full pieces behind.
             let half = if is_last { PIECE_MAX } else { PIECE_MAX / 2 };
             self.split(locks, piece, half);
         }
@@ -54,7 +53,7 @@ impl Catalog {
         self.pieces.insert(piece + 1, Piece { slots, until });
     }
 
-    /// Takes a lock out that is in it.
+    /// Removes a lock, which must be in the catalog.
     pub(crate) fn remove(&mut self, locks: &Arena<Lock>, slot: Slot<Lock>) {
         let (piece, at) = self.find(locks, &locks[slot].name);
         self.pieces[piece].slots.remove(at);
@@ -67,7 +66,7 @@ impl Catalog {
         self.pieces.clear();
     }
 
-    /// The locks from the first on whose name is not before `name`, in order.
+    /// Returns the locks whose names are not before `name`, in order.
     pub(crate) fn from<'a>(
         &'a self,
         locks: &'a Arena<Lock>,
@@ -77,7 +76,7 @@ impl Catalog {
         self.pieces.iter().skip(piece).flat_map(|piece| &piece.slots).skip(at).copied()
     }
 
-    /// Where `name` is, or would be: piece and place.
+    /// Returns the piece and the position of `name`, or where it would be inserted.
     fn find(&self, locks: &Arena<Lock>, name: &str) -> (usize, usize) {
         let Some((last, bounded)) = self.pieces.split_last() else { return (0, 0) };
         let piece = bounded.partition_point(|piece| *piece.until < *name);
@@ -91,7 +90,7 @@ mod tests {
     use crate::machine::Machine;
     use crate::{Acquire, Dialect, Limits, LockKey, Owner, Release, Secret, Timestamp};
 
-    /// Names that come in no order, some of them gone again, are listed in order.
+    /// Names that arrive in no order, some of which are removed again, are listed in order.
     #[test]
     fn names_are_in_order_whatever_came_and_went() {
         let mut machine = Machine::new(Limits { idle_max: 0, ..Limits::default() }, 1);

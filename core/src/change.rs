@@ -1,7 +1,7 @@
-//! What a command did: the only language in which state changes, in memory and in the journal.
+//! The effects of a command. All state changes, in memory and in the journal, are expressed as these.
 //!
-//! A machine that absorbs the changes of another, in order, is in the same state. A change says what
-//! happened and leaves nothing to decide, so that later rules never reinterpret an old journal.
+//! A machine that absorbs the changes of another machine, in order, reaches the same state. A change records a result
+//! and leaves nothing to decide, so that later versions of the rules never reinterpret an old journal.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::session::{SessionNumber, SessionRecord};
 use crate::time::{Span, Timestamp};
 use crate::token::Token;
 
-/// One thing that happened.
+/// One state change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "fields are named as in the records they change")]
 pub enum Change {
-    /// A lease came to be, active or waiting.
+    /// A lease was added, active or waiting.
     LeaseAdded(Box<LeaseRecord>),
-    /// A waiting lease became active.
+    /// A waiting lease was granted its lock.
     Granted { lease: LeaseNumber, token: Token, at: Timestamp, deadline: Timestamp },
-    /// An active lease's deadline moved.
+    /// The deadline of an active lease moved.
     Renewed { lease: LeaseNumber, at: Timestamp, deadline: Timestamp, request: Option<Request> },
-    /// What a later grant lasts was changed.
+    /// The TTL of later grants of a lease changed.
     Amended { lease: LeaseNumber, ttl: Option<Span> },
-    /// A waiter's client went away; its place is kept until the deadline.
+    /// A waiter's client disconnected. Its position in the queue is kept until the deadline.
     Parked { lease: LeaseNumber, deadline: Timestamp },
-    /// A waiter's client came back, or asked to wait longer or shorter.
+    /// A waiter's client came back, or changed the length of its wait.
     Attached { lease: LeaseNumber, deadline: Timestamp },
-    /// A lease is over. `kept`: it can still be looked up.
+    /// A lease ended. `kept` means that it can still be looked up.
     Ended {
         lease: LeaseNumber,
         how: Ending,
@@ -38,41 +38,41 @@ pub enum Change {
         request: Option<Request>,
         reason: Option<Arc<str>>,
     },
-    /// A remembered request made room for a newer one.
+    /// The id of an older request was forgotten, to make space for a newer one.
     RequestForgotten { lease: LeaseNumber, operation: Operation, id: Box<str> },
-    /// An ended lease can no longer be looked up.
+    /// An ended lease was forgotten and can no longer be looked up.
     LeaseForgotten { lease: LeaseNumber },
-    /// The last owner gave its grace period up.
+    /// The last owner gave up its grace period.
     GraceForgone { lock: LockKey },
-    /// A lock nobody uses is no longer remembered by name: its token is in the namespace's floor.
+    /// An unused lock was forgotten. The namespace's token floor preserves its last token.
     LockForgotten { lock: LockKey },
-    /// A session began.
+    /// A session was opened.
     SessionOpened(Box<SessionRecord>),
-    /// A session's deadline moved.
+    /// The deadline of a session moved.
     SessionKept { session: SessionNumber, deadline: Timestamp },
-    /// A session is over; its leases end one by one.
+    /// A session ended. Its leases end one by one.
     SessionEnded { session: SessionNumber, how: Ending, at: Timestamp },
-    /// The last lease of an ended session is gone, and with it the session.
+    /// The last lease of an ended session ended, and the session was forgotten.
     SessionForgotten { session: SessionNumber },
-    /// All leases, sessions and locks are gone; tokens and numbers go on `raise` further up.
+    /// A restore removed all leases, sessions and locks. Tokens and numbers continue `raise` higher.
     Restored { raise: u64 },
-    /// A namespace without locks is no longer remembered: its tokens are in the floor of all unknown ones.
+    /// A namespace without locks was forgotten. The token floor of unknown namespaces preserves its tokens.
     NamespaceForgotten { namespace: Arc<str> },
-    /// Maintenance began or is over.
+    /// Maintenance mode was turned on or off.
     Maintenance { on: bool },
-    /// Changes nothing: who asked for this many changes that follow.
+    /// Changes no state. Names the caller of the next `n_changes` changes.
     Asked { asker: Arc<Asker>, n_changes: u32 },
-    /// Changes nothing: something about a lease that is worth writing down.
+    /// Changes no state. Records an observation about a lease.
     Noted { lease: LeaseNumber, what: Note, at: Timestamp, reason: Option<Arc<str>> },
 }
 
-/// What can be worth writing down of a lease beside what happens to it.
+/// An observation about a lease that changes no state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// It has been held for long.
+    /// The lease has been held for long.
     HeldLong,
-    /// It has waited for long.
+    /// The lease has waited for long.
     WaitedLong,
-    /// It seems to wait for somebody who waits for its owner.
+    /// The lease seems to be part of a deadlock: its owner waits, perhaps through others, for itself.
     DeadlockSuspected,
 }

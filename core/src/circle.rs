@@ -1,17 +1,17 @@
-//! A circle of waits in words, and the same without what a reader may not see.
+//! The description of a circle of waits, and how to remove the parts that a reader must not see.
 //!
-//! `y waits for a because of x; x waits for b because of y`. A name that could be taken for something else is quoted.
+//! The format is `y waits for a because of x; x waits for b because of y`. An ambiguous name is quoted.
 
 use std::fmt::{self, Write};
 
-/// A wait in another namespace than the first: its reader need not know of that one.
+/// Replaces a wait in another namespace than the first, because the reader might lack permission for it.
 pub(crate) const ELSEWHERE: &str = "somebody waits in another namespace";
 const HIDDEN: &str = "somebody waits for a lock that may not be read";
 const FOR: &str = " waits for ";
 const BECAUSE: &str = " because of ";
 const NEXT: &str = "; ";
 
-/// A name in a sentence.
+/// A name in a description, quoted if it is ambiguous.
 pub(crate) struct Word<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Word<'_> {
@@ -26,7 +26,8 @@ fn is_plain(c: char) -> bool {
     !c.is_whitespace() && !matches!(c, '"' | ';' | '\\') && c.escape_debug().len() == 1
 }
 
-/// The circle without the locks that `shows` says no to. `None`: this is no circle, so nothing of it can be shown.
+/// Returns the description without the waits for locks that `shows` rejects. Returns `None` if `circle` is malformed,
+/// so nothing of it can be shown.
 pub fn trimmed(circle: &str, shows: impl Fn(&str) -> bool) -> Option<String> {
     let (mut rest, mut told) = (circle, String::new());
     while !rest.is_empty() {
@@ -61,7 +62,7 @@ fn take(rest: &mut &str, text: &str) -> Option<()> {
     Some(())
 }
 
-/// The next name, as it is.
+/// Parses the next name and removes its quotes.
 fn take_word(rest: &mut &str) -> Option<String> {
     let Some(quoted) = rest.strip_prefix('"') else {
         let end = rest.find(|c| !is_plain(c)).unwrap_or(rest.len());
@@ -81,7 +82,7 @@ fn take_word(rest: &mut &str) -> Option<String> {
     Some(word)
 }
 
-/// What `escape_debug` writes after a backslash.
+/// Parses an escape sequence of `escape_debug`, after its backslash.
 fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
     Some(match chars.next()? {
         'n' => '\n',

@@ -1,4 +1,4 @@
-//! The commands. What each is answered stands in `ask.rs`.
+//! The commands. The type of each command's answer is in `ask.rs`.
 
 use std::sync::Arc;
 
@@ -8,59 +8,61 @@ use crate::session::{Credential, SessionDigest, SessionNumber};
 use crate::time::Span;
 use crate::token::Token;
 
-/// Take `lock` or queue for it.
+/// Acquires `lock`, or queues for it.
 #[derive(Clone, Debug)]
 pub struct Acquire {
-    /// Which lock.
+    /// The lock to acquire.
     pub lock: LockKey,
-    /// For whom.
+    /// The owner that acquires it.
     pub owner: Owner,
-    /// The owner's instance is completed by the lease's number: for protocols in which nobody says who they
-    /// are, so that every lease has an owner of its own.
+    /// Appends the lease's number to the owner's instance. For protocols whose clients do not identify themselves, so
+    /// that every lease has a separate owner.
     pub owner_per_lease: bool,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
-    /// With whom it may be shared.
+    /// Whether the lease shares the lock, and with which other leases.
     pub mode: Mode,
-    /// How long the lease lasts from its grant; `None` for as long as its session, or until it is given back.
+    /// How long the lease lasts from its grant. With `None` it lasts as long as its session, or until it is released.
     pub ttl: Option<Span>,
-    /// For how long after expiry the lock stays reserved for its owner. Exclusive leases only.
+    /// How long the lock stays reserved for the owner after the lease expires. Exclusive leases only.
     pub grace: Span,
-    /// What to do if the lock is taken.
+    /// Whether to wait if the lock is held.
     pub wait: Wait,
-    /// If this owner has the lock already: renew that lease instead of refusing.
+    /// If this owner already holds the lock, renews that lease instead of rejecting the request.
     pub sticky: bool,
-    /// Keep the lease readable for a while after its end.
+    /// Keeps the lease readable for a while after its end.
     pub keep: bool,
-    /// The session it belongs to.
+    /// The session the lease belongs to.
     pub session: Option<SessionDigest>,
-    /// Anything the owner wants to be shown.
+    /// Data that the owner attaches for others to see.
     pub metadata: Option<Arc<[u8]>>,
-    /// Repeating it repeats the answer, not the effect.
+    /// An id chosen by the client. Repeating a request with its id returns the same answer without a second effect.
     pub request_id: Option<Box<str>>,
-    /// Unguessable; drawn by the caller.
+    /// The unguessable part of the new lease's id, drawn by the caller.
     pub secret: Secret,
-    /// Where it comes from, if nobody vouches for its principal: then it is counted with all that comes from there.
+    /// The origin of the request, if its principal is not authenticated. All requests of one origin then count
+    /// together.
     pub peer: Option<Peer>,
-    /// Most leases of its principal, if that is less than the limits say.
+    /// The maximum number of leases of its principal, if that is below the general limit.
     pub quota: Option<Quota>,
-    /// Most leases in its namespace, of all principals together.
+    /// The maximum number of leases in its namespace, over all principals.
     pub namespace_quota: Option<Quota>,
-    /// The quota of bytes of its principal.
+    /// The maximum number of bytes of its principal.
     pub bytes_quota: Option<Quota>,
 }
 
-/// How much somebody was given, and where that is written.
+/// A quota from the auth file, and the line that sets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quota {
-    /// The maximum: leases that wait or are active, or bytes.
+    /// The maximum: waiting and active leases, or bytes.
     pub max: u32,
-    /// The line in which whoever set it finds it.
+    /// The line of the auth file that sets the quota.
     pub line: u32,
 }
 
 impl Acquire {
-    /// The plainest there is: alone, at once or not at all, until it is given back. Change what should differ.
+    /// An exclusive lease without a wait, a TTL, a session or a request id. Callers change the fields that should
+    /// differ.
     pub fn new(lock: LockKey, owner: Owner, dialect: Dialect, secret: Secret) -> Self {
         Self {
             lock,
@@ -85,30 +87,30 @@ impl Acquire {
     }
 }
 
-/// Take several locks of one namespace or none, or queue for all of them. One alone is an [`Acquire`].
+/// Acquires all of several locks of one namespace, or none, or queues for all of them. With a single lock, this is an
+/// [`Acquire`].
 #[derive(Clone, Debug)]
 pub struct AcquireAll {
-    /// The first of them, with what holds for all: owner, dialect, ttl, grace, wait, session, metadata, request id.
-    /// Groups
-    /// are neither sticky nor have they an owner per lease.
+    /// The first lock, with the settings that apply to all: owner, dialect, TTL, grace period, wait, session, metadata
+    /// and request id. A group is never sticky and never has an owner per lease.
     pub first: Acquire,
-    /// The others.
+    /// The other locks.
     pub others: Vec<Other>,
 }
 
-/// One more lock to take together with the first.
+/// Another lock to acquire together with the first.
 #[derive(Clone, Debug)]
 pub struct Other {
-    /// Its name.
+    /// The name of the lock, in the namespace of the first.
     pub name: Box<str>,
-    /// With whom it may be shared.
+    /// Whether the lease shares the lock, and with which other leases.
     pub mode: Mode,
-    /// Unguessable; drawn by the caller.
+    /// The unguessable part of the new lease's id, drawn by the caller.
     pub secret: Secret,
 }
 
 impl AcquireAll {
-    /// What is asked for of each lock, in order. The request id stays with the first.
+    /// Splits the request into one acquire per lock, in order. Only the first keeps the request id.
     pub(crate) fn each(self) -> Vec<Acquire> {
         let Self { mut first, others } = self;
         (first.sticky, first.owner_per_lease) = (false, false);
@@ -124,29 +126,29 @@ impl AcquireAll {
     }
 }
 
-/// End one's own wait, found by the request id it was asked for with.
+/// Ends the owner's own wait, found by the request id of its acquire.
 #[derive(Clone, Debug)]
 pub struct Cancel {
-    /// Whose wait.
+    /// The owner that waits.
     pub owner: Owner,
-    /// In this namespace.
+    /// The namespace of the locks.
     pub namespace: Arc<str>,
-    /// For this lock, alone or with others; `None` for whichever it is.
+    /// The lock it must wait for, alone or in a group. With `None`, any lock.
     pub lock: Option<Box<str>>,
-    /// Through which protocol.
+    /// The protocol of the acquire.
     pub dialect: Dialect,
-    /// The id of the acquire.
+    /// The request id of the acquire.
     pub request_id: Box<str>,
 }
 
-/// What to do if a lock is taken.
+/// What to do if a lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// Be refused.
+    /// Reject the request.
     No,
-    /// Queue this long, as long as the connection is there.
+    /// Queue for this long, but leave the queue when the connection closes.
     Connected(Span),
-    /// Queue this long, connection or not.
+    /// Queue for this long, with or without a connection.
     Unattended(Span),
 }
 
@@ -159,219 +161,222 @@ impl Wait {
     }
 }
 
-/// How a client shows that a lease is its own. Each dialect has its way.
+/// How a client proves that a lease is its own. Each dialect uses one kind of proof.
 #[derive(Clone, Debug)]
 pub enum Proof {
-    /// It knows the lease's id.
+    /// The client knows the lease's id.
     Id {
-        /// The id.
+        /// The id of the lease, including its secret.
         id: LeaseId,
-        /// Whose lease it must be.
+        /// The owner the lease must have.
         owner: Owner,
-        /// Which token it must have.
+        /// The token the lease must have, if the dialect checks it.
         token: Option<Token>,
-        /// Which lock it must be on.
+        /// The lock the lease must be on, if the dialect checks it.
         lock: Option<LockKey>,
     },
-    /// It goes by the name of the owner.
+    /// The client uses the name of the owner.
     Owner {
-        /// Of this lock.
+        /// The lock that the owner holds.
         lock: LockKey,
-        /// Who.
+        /// The owner that must hold it.
         owner: Owner,
     },
-    /// It knows the lease's number; with a principal, it must be the one that asked for it.
+    /// The client knows the lease's number.
     Number {
-        /// Which lease.
+        /// The number of the lease.
         number: LeaseNumber,
-        /// Whose.
+        /// The principal that must have acquired the lease, if the dialect checks it.
         principal: Option<Arc<str>>,
     },
-    /// It is in the session that holds the lock.
+    /// The client is in the session that holds the lock.
     Session {
-        /// The lock.
+        /// The lock that the session holds.
         lock: LockKey,
-        /// The session.
+        /// The session that must hold it.
         session: SessionDigest,
-        /// Whose session it must be, if that matters.
+        /// The principal the session must belong to, if the dialect checks it.
         principal: Option<Arc<str>>,
     },
 }
 
-/// Move the deadline of an active lease.
+/// Moves the deadline of an active lease.
 #[derive(Clone, Debug)]
 pub struct Renew {
-    /// Which lease, and by what right.
+    /// Which lease, and the proof that it is the client's.
     pub proof: Proof,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
-    /// To when.
+    /// The new deadline.
     pub extend: Extend,
-    /// Repeating it repeats the answer, not the effect.
+    /// An id chosen by the client. Repeating a request with its id returns the same answer without a second effect.
     pub request_id: Option<Box<str>>,
 }
 
-/// Move the deadlines of several active leases or of none.
+/// Moves the deadlines of all of several active leases, or of none.
 #[derive(Clone, Debug)]
 pub struct RenewAll {
-    /// Which leases, and by what right.
+    /// Which leases, and the proofs that they are the client's.
     pub proofs: Vec<Proof>,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
-    /// To when.
+    /// The new deadline of each.
     pub extend: Extend,
 }
 
-/// Where a renewal puts the deadline.
+/// How a renewal sets the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extend {
-    /// This far from now, but never earlier than it was.
+    /// This long from now, but never earlier than the current deadline.
     AtLeast(Span),
-    /// This far from now, even if that is earlier.
+    /// This long from now, even if that is earlier than the current deadline.
     Exactly(Span),
-    /// This much later than it was.
+    /// This much later than the current deadline.
     By(Span),
 }
 
-/// Give an active lease back.
+/// Releases an active lease.
 #[derive(Clone, Debug)]
 pub struct Release {
-    /// Which lease, and by what right.
+    /// Which lease, and the proof that it is the client's.
     pub proof: Proof,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
-    /// Repeating it repeats the answer, not the effect.
+    /// An id chosen by the client. Repeating a request with its id returns the same answer without a second effect.
     pub request_id: Option<Box<str>>,
 }
 
-/// Give up a lock by its owner's name: the lease that holds it, or the grace period that followed the owner's last one.
+/// Gives up a lock by its owner's name: releases the owner's lease, or ends the grace period after its last lease.
 #[derive(Clone, Debug)]
 pub struct GiveUp {
-    /// Which lock.
+    /// The lock to give up.
     pub lock: LockKey,
-    /// Who gives it up.
+    /// The owner that gives it up.
     pub owner: Owner,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
 }
 
-/// Give those of several leases back that are still active.
+/// Releases those of several leases that are still active.
 #[derive(Clone, Debug)]
 pub struct ReleaseAll {
-    /// Which leases, and by what right.
+    /// Which leases, and the proofs that they are the client's.
     pub proofs: Vec<Proof>,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
 }
 
-/// End leases by force, without grace.
+/// Ends leases by force, without a grace period.
 #[derive(Clone, Debug)]
 pub struct Revoke {
-    /// Which.
+    /// The leases to end.
     pub target: Target,
-    /// Why, and on whose word: kept with the lease and in its event.
+    /// The reason and the name of the operator, kept with the lease and in its event.
     pub reason: Arc<str>,
 }
 
-/// What a revocation is aimed at.
+/// The target of a revocation.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// All holders of a lock. Its queue moves up.
+    /// All holders of a lock. The next waiters get the lock.
     Lock(LockKey),
-    /// One lease, active or waiting, in the name of whoever can prove it theirs. What waits together ends together.
+    /// One lease, active or waiting, with the proof that it belongs to the client. If it waits in a group, the whole
+    /// group ends.
     Lease(Proof, Dialect),
-    /// These leases, active or waiting; those that are over already are left out.
+    /// These leases, active or waiting. Ended ones are skipped.
     Leases(Vec<LeaseNumber>),
 }
 
-/// Is a lease active? If it waits: who is in the way?
+/// Checks whether a lease is active. If it waits, the rejection names the holder that blocks it.
 #[derive(Clone, Debug)]
 pub struct Confirm {
-    /// Which lease, and by what right.
+    /// Which lease, and the proof that it is the client's.
     pub proof: Proof,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
 }
 
-/// Change what a later grant of a waiting or active lease lasts.
+/// Changes the TTL of later grants of a waiting or active lease.
 #[derive(Clone, Debug)]
 pub struct Amend {
-    /// Which lease, and by what right.
+    /// Which lease, and the proof that it is the client's.
     pub proof: Proof,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
-    /// The new ttl.
+    /// The new TTL.
     pub ttl: Span,
 }
 
-/// Start a session.
+/// Opens a session.
 #[derive(Clone, Debug)]
 pub struct OpenSession {
-    /// Hash of its secret.
+    /// The hash of the session's secret.
     pub digest: SessionDigest,
-    /// Whose.
+    /// The owner of the session.
     pub owner: Owner,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
-    /// How long it lasts without a keep-alive.
+    /// How long the session lasts without a keep-alive.
     pub ttl: Span,
-    /// Where it comes from, if nobody vouches for its principal.
+    /// The origin of the request, if its principal is not authenticated.
     pub peer: Option<Peer>,
-    /// What it is opened with, for dialects that ask for credentials only then. It ends by then at the latest.
+    /// The credential that opens the session, for dialects that check credentials only then. The session ends no later
+    /// than the credential.
     pub credential: Option<Arc<Credential>>,
 }
 
-/// Let a session last its ttl from now.
+/// Keeps a session alive: it lasts for its TTL from now.
 #[derive(Clone, Debug)]
 pub struct KeepSession {
-    /// Which.
+    /// The session to keep alive.
     pub session: SessionDigest,
-    /// Whose it must be, if that matters: its secret may be known to somebody who should not know it.
+    /// The principal the session must belong to, if the dialect checks it. This protects the session if its secret
+    /// leaks.
     pub principal: Option<Arc<str>>,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
 }
 
-/// End a session; its leases count as released.
+/// Closes a session. Its leases count as released.
 #[derive(Clone, Debug)]
 pub struct CloseSession {
-    /// Which.
+    /// The session to close.
     pub session: SessionDigest,
-    /// Whose it must be, if that matters.
+    /// The principal the session must belong to, if the dialect checks it.
     pub principal: Option<Arc<str>>,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
 }
 
-/// The connection behind a lease is gone.
+/// The connection of a lease's client has closed.
 #[derive(Clone, Debug)]
 pub struct Leave(pub LeaseNumber);
 
-/// The wait of a lease, or the answer that grants it, ended with an unknown outcome. Others are granted nothing before
-/// the next sweep, so that any number of waiters can step aside first.
+/// The client of a lease was told that the outcome is unknown, while it waited or was about to be granted the lock. No
+/// other waiter is granted the lock before the next sweep, so that any number of waiters can step aside first.
 #[derive(Clone, Debug)]
 pub struct StepAside(pub LeaseNumber);
 
-/// Bring a lock up to date before it is read.
+/// Brings a lock up to date before it is read: ends overdue leases and grants the lock to waiters.
 #[derive(Clone, Debug)]
 pub struct Settle(pub LockKey);
 
-/// Work off what has fallen due.
+/// Handles expired deadlines and forgets old records.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// Most changes to make before others get their turn.
+    /// Maximum changes in this sweep, so that other commands get their turn.
     pub n_changes_max: usize,
 }
 
-/// The server has restarted: no connection is left.
+/// The server has restarted, so all connections are closed.
 #[derive(Clone, Debug)]
 pub struct Resume {
-    /// Most waiters to see off at once. Nobody is granted anything until all of them are.
+    /// Maximum waiters to park or end at once. Until all are handled, no waiter is granted a lock.
     pub n_waiters_max: usize,
 }
 
 impl Resume {
-    /// All waiters at once.
+    /// Handles all waiters at once.
     pub const ALL: Self = Self { n_waiters_max: usize::MAX };
 }
 
@@ -379,25 +384,25 @@ impl Resume {
 #[derive(Clone, Debug)]
 pub struct Restore;
 
-/// End a session by its number, whoever it belongs to; its leases count as revoked.
+/// Ends a session by its number, regardless of its owner. Its leases count as revoked.
 #[derive(Clone, Debug)]
 pub struct EndSession {
-    /// Which session.
+    /// The session to end.
     pub number: SessionNumber,
 }
 
-/// Show that a lease is one's own and active.
+/// Proves that a lease is the client's own and active.
 #[derive(Clone, Debug)]
 pub struct Prove {
-    /// Which lease, and by what right.
+    /// Which lease, and the proof that it is the client's.
     pub proof: Proof,
-    /// Through which protocol.
+    /// The protocol of the request.
     pub dialect: Dialect,
 }
 
-/// Begin maintenance or end it.
+/// Turns maintenance mode on or off.
 #[derive(Clone, Copy, Debug)]
 pub struct Maintain {
-    /// It is to be on.
+    /// Whether maintenance mode is to be on.
     pub on: bool,
 }

@@ -1,7 +1,7 @@
-//! What falls due when: a four-way heap that knows where each entry stands.
+//! Deadlines in order: a four-way heap that records the position of each entry.
 //!
-//! Adding the latest deadline, the usual case, moves nothing. Taking out or moving any entry costs
-//! O(log n), so a released lease leaves nothing behind, however far away its deadline was.
+//! Adding the latest deadline, which is the usual case, moves no other entry. Removing or moving an entry takes O(log
+//! n), so a released lease leaves no entry behind, however far away its deadline was.
 
 use crate::arena::Slot;
 use crate::time::Timestamp;
@@ -9,14 +9,14 @@ use crate::time::Timestamp;
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
 
-/// Deadlines of the things in one arena, at most one each.
+/// The deadlines of the objects in one arena, at most one each.
 pub(crate) struct Deadlines<T> {
     heap: Vec<Entry<T>>,
-    /// By slot index: where in `heap` its entry is.
+    /// The position in `heap` of each slot's entry, by slot index.
     positions: Vec<u32>,
 }
 
-/// Packed: a million of these are kept.
+/// Packed, because a server can hold a million of these.
 #[repr(C, packed(4))]
 struct Entry<T> {
     at: Timestamp,
@@ -28,7 +28,7 @@ impl<T> Deadlines<T> {
         Self { heap: Vec::new(), positions: Vec::new() }
     }
 
-    /// The earliest.
+    /// Returns the earliest deadline.
     pub(crate) fn first(&self) -> Option<(Timestamp, Slot<T>)> {
         self.heap.first().map(|entry| (entry.at, entry.slot))
     }
@@ -37,7 +37,7 @@ impl<T> Deadlines<T> {
         self.position(slot).map(|position| self.heap[position].at)
     }
 
-    /// Sets or moves the deadline of `slot`; [`Timestamp::NEVER`] takes it out.
+    /// Sets or moves the deadline of `slot`. [`Timestamp::NEVER`] removes it.
     pub(crate) fn set(&mut self, slot: Slot<T>, at: Timestamp) {
         if at == Timestamp::NEVER {
             return self.remove(slot);
@@ -121,7 +121,7 @@ impl<T> Deadlines<T> {
         self.positions[slot.index()] = position as u32;
     }
 
-    /// For [`crate::invariant`]: heap order holds and every position is right.
+    /// Returns whether the heap is ordered and every position is correct. Used by [`crate::invariant`].
     pub(crate) fn is_consistent(&self) -> bool {
         (0..self.heap.len()).all(|i| {
             let slot = self.heap[i].slot;

@@ -1,7 +1,8 @@
-//! A suspicion of deadlock: an owner that waits for somebody who, perhaps through others, waits for it.
+//! Detects suspected deadlocks: an owner that waits for another owner which, perhaps through others, waits for it.
 //!
-//! Advisory. Nobody is refused because of it: an owner may be many threads, and one that waits need not keep another
-//! from giving back what it holds. The walk over owners is bounded, so a long chain may go unseen.
+//! The result is advisory, and no request is rejected because of it. An owner can be many threads, and one waiting
+//! thread need not keep another from releasing what the owner holds. The walk over owners is bounded, so it can miss a
+//! long chain.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -16,14 +17,14 @@ use crate::owner::Known;
 use crate::queue::Queue;
 use crate::state::State;
 
-/// What a walk came to.
+/// The result of a walk.
 pub(crate) struct Walk {
-    /// The circle in words, if there is one.
+    /// A description of the circle, if there is one.
     pub(crate) circle: Option<Arc<str>>,
     pub(crate) n_edges: usize,
 }
 
-/// That an owner waits for a lock because of another owner.
+/// Records that one owner waits for a lock because of another owner.
 #[derive(Clone, Copy)]
 struct Wait {
     who: Slot<Known>,
@@ -32,8 +33,8 @@ struct Wait {
 }
 
 impl State {
-    /// Follows who waits for whom from a waiting lease, over at most `n_edges_max` waits. `reason_bytes_max` bounds the
-    /// words.
+    /// Follows the waits from a waiting lease, over at most `n_edges_max` waits. `reason_bytes_max` bounds the
+    /// description.
     pub(crate) fn seek_circle(
         &self,
         slot: Slot<Lease>,
@@ -41,7 +42,7 @@ impl State {
         reason_bytes_max: usize,
     ) -> Walk {
         let origin = self.leases[slot].owner;
-        // By whom each owner was reached.
+        // The wait through which each owner was reached.
         let mut reached: BTreeMap<Slot<Known>, Wait> = BTreeMap::new();
         let mut to_follow = VecDeque::from([self.together(slot)]);
         let mut n_edges = 0;
@@ -65,8 +66,9 @@ impl State {
         Walk { circle: None, n_edges }
     }
 
-    /// Whom a lease waits for: whoever holds its lock, and whoever is first in the queue, because nobody is passed.
-    /// What a grace period reverses it also puts right when it ends, so it counts for nothing here.
+    /// Returns the waits of a lease: for the holders of its lock, and for the first waiter in the queue, which no other
+    /// waiter passes. Ignores that a grace period reverses the order of a queue, because this ends with the grace
+    /// period.
     fn waits(&self, waiter: Slot<Lease>) -> impl Iterator<Item = Wait> + '_ {
         let Lease { lock, owner: who, phase, .. } = self.leases[waiter];
         let first = self.locks[lock].queue().and_then(Queue::first);
@@ -81,7 +83,7 @@ impl State {
         self.waiting.range(all).filter_map(|(_, number)| self.find_lease(*number))
     }
 
-    /// The waits that lead from `origin` back to it, in order; `last` is the one that closes the circle.
+    /// Returns the waits that lead from `origin` back to it, in order. `last` is the wait that closes the circle.
     fn circle(
         &self,
         reached: &BTreeMap<Slot<Known>, Wait>,
@@ -99,7 +101,8 @@ impl State {
         circle
     }
 
-    /// The circle in words. Whoever may read of the first lock's namespace learns nothing of another one.
+    /// Describes the circle. Leaves out the names of locks in namespaces other than the first lock's, because readers
+    /// of that namespace might lack permission for the others.
     fn tell(&self, circle: &[Wait], bytes_max: usize) -> Arc<str> {
         let home = circle.first().map(|wait| self.locks[wait.lock].namespace);
         let mut told = String::new();

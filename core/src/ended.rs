@@ -1,6 +1,6 @@
 //! The ended leases of one account that are still remembered: a linked list through the leases, oldest first.
 //!
-//! It uses the links with which an active lease is in its lock's list of holders, so it needs no memory of its own.
+//! The list reuses the links of the holders list, which only active leases need, so it takes no extra memory.
 
 use crate::arena::{Arena, Slot};
 use crate::lease::{Lease, Links};

@@ -1,7 +1,7 @@
-//! What happened, told from the changes themselves: the one source of events, history and audit.
+//! The facts about what happened to leases. Events, history and audit are all derived from them.
 //!
-//! A fact is made from a change and the state just before it, by a command, a replay, a fold or a follower alike. So
-//! the same journal tells the same facts in the same order, whoever reads it.
+//! A fact follows from a change and the state just before it, whether a command, a replay, a fold or a follower applies
+//! the change. So the same journal always yields the same facts in the same order.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::time::{Span, Timestamp};
 use crate::token::Token;
 
-/// Something that happened to a lease.
+/// An event in the life of a lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fact {
     /// What happened.
@@ -26,7 +26,7 @@ pub struct Fact {
     pub lock: LockKey,
     /// The lease's owner.
     pub owner: Owner,
-    /// The dialect that asked for the lease.
+    /// The dialect of the request for the lease.
     pub dialect: Dialect,
     /// The lease's token; zero if it was never granted.
     pub token: Token,
@@ -36,29 +36,30 @@ pub struct Fact {
     pub waited: Span,
     /// How long it held the lock until then.
     pub held: Span,
-    /// Why it was revoked, or what a note rests on.
+    /// The reason of a revocation, or the details of a note.
     pub reason: Option<Arc<str>>,
-    /// On whose word it happened; `None`: nobody's, or nobody wrote it down.
+    /// The caller of the command that recorded it. `None` if no caller was recorded.
     pub asker: Option<Arc<Asker>>,
 }
 
 /// What happened to a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// It joined the queue.
+    /// It joined the queue of its lock.
     Queued,
-    /// It got the lock.
+    /// It was granted the lock.
     Granted,
-    /// It lost the lock or gave it back.
+    /// It stopped holding the lock.
     Ended(Ending),
-    /// It left the queue without ever having had the lock.
+    /// It left the queue without a grant.
     WaitEnded(Ending),
-    /// Nothing; but this is worth telling of it.
+    /// Nothing changed, but an observation was recorded.
     Noted(Note),
 }
 
 impl Fact {
-    /// On whose word it happened, if on anybody's: time does what nobody asked for, whoever's command noticed it.
+    /// Returns the caller that caused the fact. Returns `None` for expiries, which no caller causes, even if a caller's
+    /// command noticed them.
     pub fn by(&self) -> Option<&Asker> {
         let is_somebodys = match self.what {
             What::Ended(ending) | What::WaitEnded(ending) => ending != Ending::Expired,
@@ -70,7 +71,7 @@ impl Fact {
 }
 
 impl State {
-    /// Returns the fact about a change, before it is absorbed. There are no facts about shares.
+    /// Returns the fact about a change, from the state before the change. There are no facts about shares.
     pub(crate) fn fact(&self, change: &Change) -> Option<Fact> {
         match change {
             Change::LeaseAdded(record) => {
@@ -117,7 +118,8 @@ impl State {
     }
 }
 
-/// A lease that is imported ended has had its facts told before.
+/// Returns the fact about a new lease. A lease that is imported after its end has no new fact, because its facts were
+/// reported before.
 fn of_new(record: &LeaseRecord) -> Option<Fact> {
     let what = match record.phase {
         Phase::Active => What::Granted,
@@ -139,7 +141,7 @@ fn of_new(record: &LeaseRecord) -> Option<Fact> {
     })
 }
 
-/// How long a lease had waited and held its lock at `at`.
+/// Returns how long a lease had waited and held its lock at `at`.
 fn durations(lease: &Lease, at: Timestamp) -> (Span, Span) {
     let created_at = lease.created_at();
     if lease.is_active() {

@@ -1,28 +1,28 @@
-//! How much memory what clients send takes up, by what it is for: each kind has a budget of its own.
+//! Counts the memory that data from clients takes, by purpose. Each purpose has its own budget.
 //!
-//! Counted are texts and what grows with them. What a lock or a lease takes by itself is bounded by how many there
-//! may be.
+//! Only texts and the structures that grow with them are counted. The fixed size of locks and leases is bounded by
+//! limits on their number.
 
 use std::ops::{AddAssign, SubAssign};
 
 use crate::lease::{Lease, Phase};
 use crate::request::Request;
 
-/// What a waiting lease takes up in its queue, about.
+/// The approximate size of a waiting lease in its queue.
 pub(crate) const WAITER_BYTES: usize = 256;
-/// What an ended lease takes up beside its texts, about.
+/// The approximate size of an ended lease without its texts.
 pub(crate) const ENDED_BYTES: usize = 192;
-/// What a remembered request takes up beside its id, about.
+/// The approximate size of a remembered request without its id.
 const REQUEST_BYTES: usize = 64;
 
-/// Bytes, by what they are for.
+/// Bytes, by purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Footprint {
-    /// Metadata of waiting and active leases.
+    /// The metadata of waiting and active leases.
     pub metadata: usize,
-    /// Names of locks, namespaces and owners.
+    /// The names of locks, namespaces and owners.
     pub names: usize,
-    /// Request ids, and the ended leases that only answer for them.
+    /// Request ids, and the ended leases kept only to answer repeated requests.
     pub requests: usize,
     /// Waiting leases.
     pub queues: usize,
@@ -31,7 +31,7 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// What a lease takes up. Its names are counted where they are kept.
+    /// Returns the bytes of a lease without its names, which are counted where they are stored.
     pub(crate) fn of(lease: &Lease) -> Self {
         let mut footprint = Self::default();
         if let Some(extra) = &lease.extra {
@@ -53,7 +53,7 @@ impl Footprint {
     }
 }
 
-/// What a remembered request takes up.
+/// Returns the bytes of a remembered request.
 pub(crate) fn request_bytes(request: &Request) -> usize {
     REQUEST_BYTES + request.id.len()
 }

@@ -1,5 +1,5 @@
-//! A look at many locks in passing, for whoever counts or searches all of them: nothing is copied and nothing is
-//! settled.
+//! A cheap read-only view of many locks, for code that counts or searches all of them. It copies nothing and settles
+//! nothing.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::name::{Dialect, Owner};
 use crate::state::State;
 use crate::time::Timestamp;
 
-/// A lock as it is remembered. What has fallen due but was not written down yet is seen as it was before.
+/// A lock as it is stored. Overdue leases and grace periods that no command has ended yet can still be visible.
 #[derive(Clone, Copy)]
 pub struct Glance<'a> {
     state: &'a State,
@@ -38,47 +38,48 @@ impl<'a> Glance<'a> {
         &self.state.namespaces.get(self.lock().namespace).name
     }
 
-    /// The lock's name in it.
+    /// The lock's name in its namespace.
     pub fn name(self) -> &'a str {
         &self.lock().name
     }
 
-    /// How many hold it.
+    /// Returns the number of holders.
     pub fn n_holders(self) -> usize {
         self.lock().n_holders() as usize
     }
 
-    /// How many wait for it.
+    /// Returns the number of waiters.
     pub fn n_waiting(self) -> usize {
         self.lock().queue().map_or(0, |queue| queue.len())
     }
 
-    /// Does the lock have shares only? No client names such a lock.
+    /// Returns whether the lock has only shares. No client names such a lock.
     pub fn is_only_shared(self) -> bool {
         self.state.is_only_shared(self.slot)
     }
 
-    /// Until when it is reserved for its last owner, if it is.
+    /// Returns until when the lock is reserved for its last owner, if it is.
     pub fn grace_until(self) -> Option<Timestamp> {
         self.lock().grace(self.state.now).map(|lapse| lapse.grace_until)
     }
 
-    /// Since when the latest of its holders has it.
+    /// Returns when the latest holder was granted the lock.
     pub fn held_since(self) -> Option<Timestamp> {
         self.latest().map(|lease| lease.granted_at)
     }
 
-    /// When the lease of the latest of its holders ends unless renewed; `None`: nobody holds it, or for ever.
+    /// Returns when the latest holder's lease ends unless it is renewed. `None` if the lock is free or the lease never
+    /// expires.
     pub fn deadline(self) -> Option<Timestamp> {
         self.latest().and_then(|lease| self.state.deadline(lease).finite())
     }
 
-    /// Since when the first in its queue waits.
+    /// Returns when the first waiter in the queue started to wait.
     pub fn waited_since(self) -> Option<Timestamp> {
         self.waiters().next().map(Lease::created_at)
     }
 
-    /// The dialect of the latest of its holders, of whom it is reserved for, or of the first in its queue.
+    /// Returns the dialect of the latest holder, else of the owner the lock is reserved for, else of the first waiter.
     pub fn dialect(self) -> Option<Dialect> {
         let reserved = || self.lock().grace(self.state.now).map(|lapse| lapse.dialect);
         let waiting = || self.waiters().next().map(|lease| lease.dialect);
@@ -95,8 +96,8 @@ impl<'a> Glance<'a> {
 }
 
 impl Machine {
-    /// The locks among `n_max` places from the `from`th on, in no particular order but always the same; and where to
-    /// go on. One that is forgotten and named anew meanwhile may be met twice or not at all.
+    /// Returns the locks in the `n_max` slots that start at `from`, and the slot to continue at. The order is arbitrary
+    /// but stable. A lock that is forgotten and named again during the iteration can appear twice or not at all.
     pub fn glances(
         &self,
         from: usize,

@@ -1,9 +1,10 @@
-//! Leases that were asked for together: several locks or none.
+//! Groups: leases that were requested together, on several locks or none.
 //!
-//! They are bound together only while they wait. Each stands in the queue of its own lock, in its own place by its own
-//! number, and they are granted when each of them is next there and admitted. Their numbers follow each other, and one
-//! order of numbers holds for all queues: so two groups never stand in opposite order in two of them, and whoever
-//! waits, waits for holders, for a grace period or for smaller numbers, never in a circle.
+//! A group is bound together only while it waits. Each of its leases has its own position in the queue of its own lock,
+//! by its own number. All are granted together when each is next in its queue and admitted by its lock. The numbers of
+//! a group are consecutive, and all queues use the same order of numbers. So two groups never have opposite orders in
+//! two queues. A waiter waits only for holders, for a grace period or for smaller numbers, so there are no circular
+//! waits.
 
 use crate::arena::Slot;
 use crate::change::Change;
@@ -15,37 +16,36 @@ use crate::state::State;
 use crate::time::Timestamp;
 use crate::transition::{End, Transition};
 
-/// Leases that were asked for together, several locks or none: their numbers follow each other. While they wait they
-/// are
-/// one; once they are granted, each is a lease like any other.
+/// Leases that were requested together, on several locks or none, with consecutive numbers. While they wait, they act
+/// as one. Once granted, each is independent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// The number of the first of them.
+    /// The number of the first lease.
     pub first: LeaseNumber,
-    /// How many they are: at least two.
+    /// The number of leases, at least two.
     pub size: u32,
 }
 
 impl Group {
-    /// The numbers of all its leases, in the order in which their locks were asked for.
+    /// Returns the numbers of all its leases, in the order of the request.
     pub fn numbers(self) -> impl Iterator<Item = LeaseNumber> + Clone {
         (self.first.0..self.first.0 + u64::from(self.size)).map(LeaseNumber)
     }
 }
 
 impl State {
-    /// The leases of a group that are still known, in order.
+    /// Returns the leases of a group that are still known, in order.
     pub(crate) fn members(&self, group: Group) -> impl Iterator<Item = Slot<Lease>> + '_ {
         group.numbers().filter_map(|number| self.find_lease(number))
     }
 
-    /// A lease and, if it was asked for with others, those of them that are still known, in order.
+    /// Returns a lease and the other leases of its group that are still known, in order.
     pub(crate) fn together(&self, slot: Slot<Lease>) -> Vec<Slot<Lease>> {
         self.leases[slot].group().map_or_else(|| vec![slot], |group| self.members(group).collect())
     }
 
-    /// The first of a waiting group that keeps it from being granted: it is not its turn, or its lock does not admit
-    /// it. Nobody passes a group, so it may have to wait for a lock that is free.
+    /// Returns the first lease of a waiting group that blocks the grant, because another waiter is ahead of it or its
+    /// lock does not admit it. No waiter passes a group, so even a free lock can have waiters.
     pub(crate) fn first_held_up(
         &self,
         group: Group,
@@ -62,7 +62,7 @@ impl State {
 }
 
 impl Transition<'_> {
-    /// Makes several locks what they truly are, with one bound on the work for all of them.
+    /// Settles several locks, with one bound on the work for all of them.
     pub(crate) fn settle_all(&mut self, locks: impl IntoIterator<Item = Slot<Lock>>) {
         for lock in locks {
             self.expire_holders(lock);
@@ -71,7 +71,7 @@ impl Transition<'_> {
         self.promote_stirred();
     }
 
-    /// Those who wait together are over together, and every queue they leave is looked at again.
+    /// Ends all leases of a waiting group, and schedules a check of every queue they leave.
     pub(crate) fn end_together(&mut self, slot: Slot<Lease>, group: Group, end: End) {
         let members =
             if mutant!(GroupEndedInPart) { vec![slot] } else { self.state.together(slot) };
@@ -86,7 +86,7 @@ impl Transition<'_> {
         self.wakeups.push(group.first);
     }
 
-    /// Grants all or none. `false`: they have to wait.
+    /// Grants all leases of a group, or none. Returns false if the group still has to wait.
     pub(crate) fn grant_together(&mut self, group: Group) -> bool {
         if self.state.first_held_up(group, self.now, self.limits).is_some() {
             return false;
@@ -109,7 +109,7 @@ impl Transition<'_> {
             let Lease { number, lock, ttl, .. } = self.state.leases[member];
             let deadline = ttl.from(self.now);
             self.record(Change::Granted { lease: number, token, at: self.now, deadline });
-            // If it shares its lock, others may follow it in.
+            // If this lease shares its lock, the waiters behind it might be admitted too.
             self.stirred.push_back(lock);
         }
         self.wakeups.push(group.first);

@@ -1,29 +1,28 @@
-//! What an operator wants to see: everything one owner has, and all sessions.
+//! Lists for operators: all leases of one owner, and all sessions.
 
 use crate::lease::{Lease, LeaseRecord, Phase};
 use crate::machine::Machine;
 use crate::session::{SessionNumber, SessionRecord};
 use crate::view;
 
-/// Whose leases.
+/// A filter for a list of leases.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// Those of every owner of this name (its instance).
+    /// The leases of every owner with this instance.
     Owner(Box<str>),
-    /// Those of every owner of this principal.
+    /// The leases of every owner with this principal.
     Principal(Box<str>),
-    /// Those of this session.
+    /// The leases of this session.
     Session(SessionNumber),
-    /// All of them.
+    /// All active and waiting leases.
     Everybody,
-    /// All that wait.
+    /// All waiting leases.
     Waiting,
 }
 
 impl Machine {
-    /// The leases of somebody that are active or waiting, among `n_seen_max` from the `from`th place on; and where to
-    /// go
-    /// on. In no particular order but always the same.
+    /// Returns the active and waiting leases that match `whose` among the next `n_seen_max` leases from slot `from` on,
+    /// and the slot to continue at. The order is arbitrary but stable.
     pub fn leases_of(
         &self,
         whose: &Whose,
@@ -50,8 +49,7 @@ impl Machine {
         is_theirs && !matches!(lease.phase, Phase::Ended(_))
     }
 
-    /// Sessions that are not over, from this number on in the order of their numbers, with how many leases each has.
-    /// Does not count shares.
+    /// Returns the sessions that have not ended, in order of number, with the number of their leases without shares.
     pub fn sessions(&self, from: SessionNumber) -> impl Iterator<Item = (SessionRecord, u32)> + '_ {
         let sessions = self.state.session_numbers.range(from..);
         let sessions = sessions.map(|(_, slot)| &self.state.sessions[*slot]);

@@ -1,4 +1,4 @@
-//! Locks nobody uses, remembered for their tokens: a list through the locks, longest idle first.
+//! Unused locks, remembered for their last tokens: a linked list through the locks, longest idle first.
 
 use crate::arena::{Arena, Slot};
 use crate::lock::{Busy, Idle, Lock, Usage};
@@ -12,12 +12,12 @@ pub(crate) struct IdleLocks {
 }
 
 impl IdleLocks {
-    /// The one that has been idle longest, and since when.
+    /// Returns the lock that has been idle longest, and since when.
     pub(crate) fn first(&self, locks: &Arena<Lock>) -> Option<(Slot<Lock>, Timestamp)> {
         self.first.map(|slot| (slot, idle(&locks[slot]).since))
     }
 
-    /// All of them, longest idle first.
+    /// Returns all idle locks, longest idle first.
     pub(crate) fn iter<'a>(&self, locks: &'a Arena<Lock>) -> impl Iterator<Item = Slot<Lock>> + 'a {
         std::iter::successors(self.first, |slot| idle(&locks[*slot]).after)
     }
@@ -26,7 +26,7 @@ impl IdleLocks {
         self.len
     }
 
-    /// Puts a lock last, as idle from `now`.
+    /// Appends a lock that is idle from `now` on.
     pub(crate) fn push(&mut self, locks: &mut Arena<Lock>, slot: Slot<Lock>, now: Timestamp) {
         locks[slot].usage = Usage::Idle(Idle { before: self.last, after: None, since: now });
         match self.last {
@@ -37,7 +37,7 @@ impl IdleLocks {
         self.len += 1;
     }
 
-    /// Takes a lock out, because it is used again or forgotten.
+    /// Removes a lock that is used again or is about to be forgotten.
     pub(crate) fn remove(&mut self, locks: &mut Arena<Lock>, slot: Slot<Lock>) {
         let Idle { before, after, .. } = *idle(&locks[slot]);
         match before {

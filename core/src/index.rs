@@ -1,8 +1,8 @@
-//! From a name or number to a slot, in constant time.
+//! Hash indexes that map a name or number to a slot, in constant time.
 //!
-//! The table holds slots only, not keys: those stay in the arena, once. It is split into shards that grow one at a
-//! time, so that no single command pays for rehashing a million entries. There is no way to iterate it:
-//! hash order is not an order.
+//! The table holds only slots. The keys stay in the arena, stored once. It consists of shards that grow one at a time,
+//! so that no single command has to rehash a million entries. It cannot be iterated, because hash order is not
+//! deterministic across processes.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,14 +14,15 @@ use crate::lease::Lease;
 
 const SHARDS: usize = 256;
 
-/// A hash table whose entries lead to the things they stand for.
+/// A sharded hash table of slots.
 pub(crate) struct Index<E> {
     shards: Box<[HashTable<E>]>,
-    /// Of all shards: adding them up is too much for something that is asked with every batch.
+    /// The total over all shards. Cached, because it is read with every batch.
     len: usize,
 }
 
-/// A request id leads to the lease it is remembered with. One lease has many, so the entry must know its hash.
+/// A request id, leading to the lease that remembers it. A lease can have many request ids, so the entry stores its
+/// hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Filed {
     pub(crate) hash: u64,
@@ -33,18 +34,18 @@ impl<E: Copy> Index<E> {
         Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect(), len: 0 }
     }
 
-    /// The entry under `hash` for which `is_it` holds.
+    /// Returns the entry under `hash` for which `is_it` holds.
     pub(crate) fn find(&self, hash: u64, is_it: impl FnMut(&E) -> bool) -> Option<E> {
         self.shards[shard(hash)].find(hash, is_it).copied()
     }
 
-    /// Adds `entry`, which must not be there yet. `rehash` gives the hash of one already in the table.
+    /// Adds `entry`, which must not be in the table yet. `rehash` returns the hash of an entry in the table.
     pub(crate) fn insert(&mut self, hash: u64, entry: E, rehash: impl Fn(&E) -> u64) {
         self.shards[shard(hash)].insert_unique(hash, entry, rehash);
         self.len += 1;
     }
 
-    /// Takes out the entry under `hash` for which `is_it` holds.
+    /// Removes the entry under `hash` for which `is_it` holds.
     pub(crate) fn remove(&mut self, hash: u64, is_it: impl FnMut(&E) -> bool) {
         let found = self.shards[shard(hash)].find_entry(hash, is_it);
         let Ok(entry) = found else { panic!("an indexed entry is missing from its index") };
@@ -52,9 +53,9 @@ impl<E: Copy> Index<E> {
         self.len -= 1;
     }
 
-    /// Makes room for `n` entries in all, so that none of them has to be moved later.
+    /// Reserves space for `n` entries in total, so that inserting them moves no entries.
     pub(crate) fn reserve(&mut self, n: usize, rehash: impl Fn(&E) -> u64) {
-        // Names spread unevenly over the shards, by a little.
+        // The margin covers the slightly uneven distribution over the shards.
         let per_shard = n / SHARDS + n / SHARDS / 16;
         self.shards.iter_mut().for_each(|shard| shard.reserve(per_shard, &rehash));
     }
@@ -64,12 +65,13 @@ impl<E: Copy> Index<E> {
     }
 }
 
-/// Neither the low bits (the bucket) nor the top seven (the tag) of the table inside the shard.
+/// Chooses the shard by hash bits that the table inside the shard does not use: neither the low bits (the bucket) nor
+/// the top seven (the tag).
 fn shard(hash: u64) -> usize {
     (hash >> 48) as usize % SHARDS
 }
 
-/// Hashes what clients choose. Keyed, so that nobody can choose names that collide.
+/// Hashes names that clients choose. Keyed, so that clients cannot choose names that collide.
 #[derive(Clone, Copy)]
 pub(crate) struct NameHash(u64, u64);
 
@@ -85,8 +87,8 @@ impl NameHash {
     }
 }
 
-/// Hashes the machine's own consecutive numbers, which nobody can choose. Sixty-four in a row are neighbours
-/// in one shard, because leases made together are renewed together.
+/// Hashes the machine's own consecutive numbers, which clients cannot choose. 64 consecutive numbers are neighbors in
+/// one shard, because leases created together are often renewed together.
 pub(crate) fn number_hash(number: u64) -> u64 {
     let (row, place) = (number >> 6, number & 63);
     let bucket = ((row >> 8) << 6 | place) & 0xFFFF_FFFF_FFFF;

@@ -1,4 +1,4 @@
-//! What is true of a machine between any two commands. Tests check it after every step.
+//! The invariants of a machine between commands. Tests check them after every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use crate::owner::{self, Known};
 use crate::share;
 use crate::state::State;
 
-/// The first invariant that does not hold, in words.
+/// Returns a description of the first invariant that does not hold.
 pub fn check(machine: &Machine) -> Result<(), String> {
     let state = &machine.state;
     for (slot, lock) in state.locks.iter() {
@@ -35,13 +35,14 @@ pub fn check(machine: &Machine) -> Result<(), String> {
     check_indexes(state)
 }
 
-/// Semantics 1 and 9: one exclusive holder and nobody beside it; counted holders agree and fit.
+/// Checks rules 1 and 9: an exclusive holder is the only holder, and counted holders share one limit and do not exceed
+/// it.
 fn check_holders(machine: &Machine, slot: Slot<Lock>) -> Result<(), String> {
     let state = &machine.state;
     let holders: Vec<_> = state.holders(slot).map(|holder| &state.leases[holder]).collect();
     let n_holders = holders.len();
     holds(n_holders == state.locks[slot].n_holders() as usize, "holders are miscounted")?;
-    // The number of shares is not limited.
+    // Shares do not count against the limit.
     let n_claims = holders.iter().filter(|holder| !state.is_share(holder)).count();
     holds(n_claims <= machine.limits.holders_max as usize, "too many holders")?;
     for holder in &holders {
@@ -89,7 +90,8 @@ fn check_lock(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), St
     check_queue(machine, slot, lock)
 }
 
-/// Semantics 4, 5, 8: nobody waits for a lock that could be theirs, unless that is known and due.
+/// Checks rules 4, 5 and 8: no lock that could be granted has a waiter at the head of its queue, unless a check of the
+/// queue is scheduled.
 fn check_queue(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), String> {
     let Some(queue) = lock.queue() else { return Ok(()) };
     let state = &machine.state;
@@ -115,7 +117,7 @@ fn check_queue(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), S
     )
 }
 
-/// Its queue may have to move, and that is known and due.
+/// Returns whether a check of a lock's queue is scheduled or due.
 fn is_to_be_looked_at(state: &State, slot: Slot<Lock>) -> bool {
     state.locks[slot].busy().is_some_and(|busy| busy.pending)
         || state.grace_deadlines.get(slot).is_some_and(|at| at <= state.now)
@@ -129,7 +131,7 @@ fn check_lease(state: &State, slot: Slot<Lease>, lease: &Lease) -> Result<(), St
     match lease.phase {
         Phase::Active => {
             holds(state.holders(lease.lock).any(|h| h == slot), "active but does not hold")?;
-            // It may be watched too early, if it was renewed since, but never too late.
+            // The recorded deadline can be too early, if the lease was renewed since, but never too late.
             let is_watched = deadline.is_some_and(|at| at <= lease.deadline);
             holds(is_watched || lease.deadline.finite().is_none(), "its deadline is not watched")?;
         }
@@ -150,7 +152,7 @@ fn check_lease(state: &State, slot: Slot<Lease>, lease: &Lease) -> Result<(), St
     holds(lease.token <= state.locks[lease.lock].last_token, "its token is from the future")
 }
 
-/// Semantics 15: while they wait they are one.
+/// Checks rule 15: the waiting leases of a group agree.
 fn check_group(state: &State, lease: &Lease) -> Result<(), String> {
     let Some(group) = lease.group() else { return Ok(()) };
     let members: Vec<_> = state.members(group).map(|member| &state.leases[member]).collect();
@@ -207,7 +209,7 @@ fn check_owners(state: &State) -> Result<(), String> {
     check_accounts(state)
 }
 
-/// References, leases, namespaces and sessions: what an account is counted by.
+/// Checks the references, leases, namespaces and sessions that each account counts.
 fn check_accounts(state: &State) -> Result<(), String> {
     let mut expected: BTreeMap<Slot<Account>, (u32, u32, u32)> = BTreeMap::new();
     let mut sessions: BTreeMap<(Slot<Account>, Dialect), u32> = BTreeMap::new();
@@ -244,7 +246,7 @@ fn check_accounts(state: &State) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks for each account the bytes of its leases, its ended leases, and whether these are more than its share.
+/// Checks the bytes and the ended leases of each account, and whether they exceed its share.
 fn check_shares(state: &State) -> Result<(), String> {
     let mut expected: BTreeMap<Slot<Account>, Footprint> = BTreeMap::new();
     let mut ended: BTreeMap<(Slot<Account>, bool), BTreeSet<Slot<Lease>>> = BTreeMap::new();
@@ -315,7 +317,7 @@ fn check_footprint(state: &State) -> Result<(), String> {
     same(&"bytes", "counted", state.footprint(), expected)
 }
 
-/// A lock is held if a lease holds more of it than a share.
+/// Checks the counts of held locks and leases. A lock is held if at least one of its holders is not a share.
 fn check_held(state: &State) -> Result<(), String> {
     let (mut n_held, mut n_leases) = (0, 0);
     for (slot, lock) in state.locks.iter() {

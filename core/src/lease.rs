@@ -14,7 +14,8 @@ use crate::session::{Session, SessionNumber};
 use crate::time::{Span, Timestamp};
 use crate::token::Token;
 
-/// Counts up over everything a store ever saw. Public, and the order of every queue.
+/// The number of a lease. Numbers grow over the whole life of a store. They are public and define the order of every
+/// queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseNumber(pub u64);
 
@@ -24,12 +25,12 @@ impl fmt::Debug for LeaseNumber {
     }
 }
 
-/// The part of a lease's id that cannot be guessed. Drawn by the caller.
+/// The unguessable part of a lease's id, drawn by the caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
 impl Secret {
-    /// Compares without telling by its duration where the difference is.
+    /// Compares in constant time, so that the duration does not reveal where the secrets differ.
     pub fn matches(&self, other: &Self) -> bool {
         let differing = self.0.iter().zip(&other.0).fold(0, |acc, (a, b)| acc | (a ^ b));
         differing == 0
@@ -42,48 +43,49 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Names a lease and, because of the secret, proves that one was told of it.
+/// The id of a lease. Because it contains the secret, it proves that the client was granted the lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeaseId {
-    /// Which lease.
+    /// The public number of the lease.
     pub number: LeaseNumber,
-    /// The proof.
+    /// The secret that proves ownership.
     pub secret: Secret,
 }
 
-/// With whom a lease shares its lock.
+/// How a lease shares its lock with other leases.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
-    /// With nobody.
+    /// No other lease can hold the lock.
     Exclusive,
-    /// With other shared leases.
+    /// Other shared leases can hold the lock too.
     Shared,
-    /// With other counted leases, this many in all.
+    /// Other counted leases can hold the lock too, up to this many in total.
     Counted(u32),
 }
 
 impl Mode {
-    /// Can a lock be reserved for the last owner of such a lease? What several had is nobody's to be kept for.
+    /// Returns whether the lock can be reserved for the last owner of such a lease. Locks with several holders are not
+    /// reserved.
     pub fn has_grace(self) -> bool {
         self == Self::Exclusive
     }
 }
 
-/// Where a lease is in its life.
+/// The stage of a lease's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// In the queue.
+    /// The lease is in the queue.
     Waiting,
-    /// In the queue, but its client is away: skipped until it comes back.
+    /// The lease is in the queue, but its client is disconnected. It is skipped until the client returns.
     Parked,
-    /// Holds the lock.
+    /// The lease holds the lock.
     Active,
-    /// Over, for this reason. Final.
+    /// The lease has ended, for this reason. This is final.
     Ended(Ending),
 }
 
 impl Phase {
-    /// Is it in its lock's queue?
+    /// Returns whether the lease is in the queue of its lock.
     pub fn is_queued(self) -> bool {
         matches!(self, Phase::Waiting | Phase::Parked)
     }
@@ -92,37 +94,38 @@ impl Phase {
 /// How a lease or a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// Given back.
+    /// Its owner released it.
     Released,
     /// Its deadline passed.
     Expired,
-    /// Taken away.
+    /// It was ended by force.
     Revoked,
 }
 
-/// A lease in memory. Small: a million of these are kept.
+/// A lease in memory. It is small, because a server can hold a million of them.
 pub(crate) struct Lease {
     pub(crate) number: LeaseNumber,
     pub(crate) secret: Secret,
     pub(crate) lock: Slot<Lock>,
     pub(crate) owner: Slot<Known>,
-    /// Neighbours among the holders of its lock; once it has ended, among the ended ones of its account.
+    /// The neighbours among the holders of its lock. Once the lease has ended, the neighbours among the ended leases of
+    /// its account.
     pub(crate) in_lock: Links,
     pub(crate) dialect: Dialect,
     pub(crate) mode: PackedMode,
     pub(crate) phase: Phase,
-    /// Leaves the queue with its connection.
+    /// Whether the lease leaves the queue when its connection closes.
     pub(crate) tethered: bool,
-    /// Stays readable for a while after its end.
+    /// Whether the lease stays readable for a while after its end.
     pub(crate) keep: bool,
     pub(crate) version: u32,
     pub(crate) token: Token,
-    /// While it waits: when it was asked for.
+    /// When the lease was granted. While it waits, when it was requested.
     pub(crate) granted_at: Timestamp,
     pub(crate) renewed_at: Timestamp,
-    /// Queued: when the wait is over. Active: when it expires. Ended: when it did.
+    /// Queued: when the wait ends. Active: when the lease expires. Ended: when it ended.
     pub(crate) deadline: Timestamp,
-    /// What a grant gives it; [`Timestamp::NEVER`]'s span for no deadline of its own.
+    /// How long each grant lasts.
     pub(crate) ttl: Ttl,
     pub(crate) grace_ms: u32,
     pub(crate) membership: Option<Box<Membership>>,
@@ -135,25 +138,26 @@ pub(crate) struct Membership {
     pub(crate) links: Links,
 }
 
-/// What most leases do not have.
+/// The data that most leases do not have.
 #[derive(Default)]
 pub(crate) struct Extra {
     pub(crate) metadata: Option<Arc<[u8]>>,
     pub(crate) requests: Vec<Request>,
     pub(crate) reason: Option<Arc<str>>,
-    /// When it was asked for, if that was before it was granted.
+    /// When the lease was requested, if that was before its grant.
     pub(crate) created_at: Option<Timestamp>,
-    /// The leases it was asked for with.
+    /// The group it was requested with.
     pub(crate) group: Option<Group>,
-    /// Whom it is counted with, if that is not who its owner usually is counted with.
+    /// The account it counts against, if that is not its owner's usual account.
     pub(crate) account: Option<Slot<Account>>,
-    /// A replay told another connection of it than the one it was granted to. Never journaled, because no
-    /// connection outlives a restart.
+    /// Whether a replay returned this lease to a connection other than the one it was granted to. Never journaled,
+    /// because connections do not outlive a restart.
     pub(crate) was_replayed: bool,
 }
 
 impl Extra {
-    /// All that is left of an ended lease nobody wants to read: what answers a repeated request.
+    /// Drops everything except what is needed to answer repeated requests. For ended leases that need not stay
+    /// readable.
     pub(crate) fn slim(&mut self) {
         self.metadata = None;
         self.reason = None;
@@ -198,7 +202,8 @@ impl Lease {
         self.extra.as_ref().map_or(&[], |extra| &extra.requests)
     }
 
-    /// Was anybody told of it beside the connection it was granted to? Whoever changed it since was.
+    /// Returns whether the lease was returned to a connection other than the one it was granted to. A version above 1
+    /// implies that: the client that changed the lease knew it.
     pub(crate) fn is_known_elsewhere(&self) -> bool {
         self.version > 1 || self.extra.as_ref().is_some_and(|extra| extra.was_replayed)
     }
@@ -212,7 +217,7 @@ impl Lease {
     }
 }
 
-/// A [`Mode`] in four bytes.
+/// A [`Mode`] packed into four bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PackedMode(u32);
 
@@ -236,7 +241,7 @@ impl PackedMode {
     }
 }
 
-/// How long a grant lasts, or that it lasts as long as its session or until it is released.
+/// The TTL of a grant. [`Ttl::NONE`] means that a grant lasts as long as its session, or until it is released.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ttl(Span);
 
@@ -251,20 +256,21 @@ impl Ttl {
         (self != Self::NONE).then_some(self.0)
     }
 
-    /// The deadline of a lease granted at `now`: adding no ttl saturates to never.
+    /// Returns the deadline of a lease granted at `now`. Without a TTL, the addition saturates to [`Timestamp::NEVER`].
     pub(crate) fn from(self, now: Timestamp) -> Timestamp {
         now + self.0
     }
 }
 
-/// Neighbours in a list that runs through the leases themselves, so that any of them leaves it at once.
+/// The neighbours in a linked list of leases. The links are in the leases themselves, so that a lease leaves its list
+/// in constant time.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Links {
     pub(crate) before: Option<Slot<Lease>>,
     pub(crate) after: Option<Slot<Lease>>,
 }
 
-/// All there is to know of a lease, free of slots: what the journal records and the store keeps.
+/// The complete state of a lease, with names instead of slots. Used in the journal and in the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in `Lease`, documented there or plain")]
 pub struct LeaseRecord {

@@ -1,12 +1,14 @@
 //! The lock server as a pure state machine.
 //!
-//! [`Machine::apply`] takes a command and the time, and returns data: what to answer, what to make durable
-//! and whom to wake. [`Machine::next_deadline`] says when time itself will have something to do. There is no
-//! I/O here, no clock, no randomness, no async and no thread; everything that could be different the next
-//! time comes in as an argument. The same commands at the same times give the same changes, and the same
-//! changes give the same state.
+//! [`Machine::apply`] takes a command and the time. It returns data: the outcome for the client, the changes to make
+//! durable, and the waiters to wake. [`Machine::next_deadline`] returns the time at which the next sweep has work to
+//! do.
 //!
-//! Start reading at [`Ask`], then [`Change`], then `transition.rs` (the rules all commands share) and
+//! The crate does no I/O, reads no clock, draws no random numbers, and has no async code and no threads. Every input
+//! that can vary between runs is an argument. The same commands at the same times produce the same changes, and the
+//! same changes produce the same state.
+//!
+//! Start reading at [`Ask`], then [`Change`], then `transition.rs` (the rules that all commands share) and
 //! `apply/acquire.rs`.
 
 mod absorb;
@@ -52,7 +54,7 @@ mod transition;
 mod view;
 mod vigil;
 
-/// Is this deliberate bug switched on? Always false in builds without the feature `mutants`.
+/// Returns whether this deliberate bug is switched on. Always false in builds without the feature `mutants`.
 #[macro_export]
 macro_rules! mutant {
     ($name:ident) => {

@@ -1,4 +1,4 @@
-//! Every bound there is, in one place. Nothing in the machine grows past one of these.
+//! All limits in one place. No data in the machine grows beyond these.
 
 use crate::command::{Acquire, OpenSession};
 use crate::lease::Mode;
@@ -6,61 +6,64 @@ use crate::name::{LockKey, Owner};
 use crate::outcome::{Exceeded, Limit, Rejection};
 use crate::time::Span;
 
-/// What a machine allows. [`Limits::default`] suits a server that strangers may talk to.
+/// The limits of a machine. [`Limits::default`] is safe for a server with untrusted clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Longest namespace, in bytes.
+    /// Maximum length of a namespace, in bytes.
     pub namespace_bytes_max: usize,
-    /// Longest lock name, in bytes.
+    /// Maximum length of a lock name, in bytes.
     pub name_bytes_max: usize,
-    /// Longest principal and longest instance of an owner, in bytes each.
+    /// Maximum length of an owner's principal and of its instance, in bytes each.
     pub owner_bytes_max: usize,
-    /// Longest request id, in bytes.
+    /// Maximum length of a request id, in bytes.
     pub request_id_bytes_max: usize,
-    /// Largest metadata, in bytes.
+    /// Maximum size of a lease's metadata, in bytes.
     pub metadata_bytes_max: usize,
-    /// Deepest nesting of metadata. The core does not look into it: whoever knows its format keeps this.
+    /// Maximum nesting depth of metadata. The core does not parse metadata, so the code that knows the format enforces
+    /// this limit.
     pub metadata_depth_max: usize,
-    /// Longest reason of a revocation, in bytes.
+    /// Maximum length of the reason of a revocation, in bytes.
     pub reason_bytes_max: usize,
-    /// Longest ttl of a lease.
+    /// Maximum TTL of a lease.
     pub ttl_max: Span,
-    /// Longest ttl of a session.
+    /// Maximum TTL of a session.
     pub session_ttl_max: Span,
-    /// Longest grace period.
+    /// Maximum grace period.
     pub grace_max: Span,
-    /// Longest wait in a queue.
+    /// Maximum wait in a queue.
     pub wait_max: Span,
-    /// How long a parked waiter keeps its place, if its wait lasts that long.
+    /// How long a parked waiter keeps its position, if its wait does not end sooner.
     pub park_max: Span,
-    /// The same after a restart or a leader change, which parks every waiter.
+    /// Like `park_max`, after a restart or a leader change, which parks every waiter.
     pub resume_park_max: Span,
-    /// Most namespaces.
+    /// Maximum namespaces.
     pub namespaces_max: usize,
-    /// Most locks that are held, waited for or remembered.
+    /// Maximum locks that are held, waited for or remembered.
     pub locks_max: usize,
-    /// Most leases waiting or active of one principal; of those nobody vouches for, from one peer.
+    /// Maximum waiting and active leases of one principal. Unauthenticated clients count by peer instead.
     pub principal_leases_max: u32,
-    /// Most namespaces one principal, or peer, brought up.
+    /// Maximum namespaces that one principal, or peer, was the first to use.
     pub principal_namespaces_max: u32,
-    /// Most sessions of one principal, or peer, in one dialect.
+    /// Maximum sessions of one principal, or peer, in one dialect.
     pub principal_sessions_max: u32,
-    /// Most sessions in one dialect: none takes the room of another.
+    /// Maximum sessions in one dialect. Each dialect has a separate count.
     pub sessions_max: usize,
-    /// Most bytes of metadata of all waiting and active leases.
+    /// Maximum total bytes of metadata of all waiting and active leases.
     pub metadata_total_bytes_max: usize,
-    /// Most bytes of names of locks, namespaces and owners.
+    /// Maximum total bytes of the names of locks, namespaces and owners.
     pub names_total_bytes_max: usize,
-    /// Most bytes of request ids and of the ended leases that answer for them; the oldest of these make room.
+    /// Maximum total bytes of request ids and of the ended leases that answer repeated ones. The oldest of these leases
+    /// are forgotten first.
     pub requests_total_bytes_max: usize,
-    /// Most bytes of waiting leases.
+    /// Maximum total bytes of waiting leases.
     pub queues_total_bytes_max: usize,
     /// Maximum bytes of metadata of the leases of one principal, or peer.
     pub principal_metadata_bytes_max: usize,
-    /// Maximum bytes of names that the leases of one principal, or peer, need; its ended leases make room.
+    /// Maximum bytes of names that the leases of one principal, or peer, need. Its oldest ended leases are forgotten
+    /// first.
     pub principal_names_bytes_max: usize,
-    /// Maximum bytes of request ids of one principal, or peer, and of the ended leases that answer for them; the oldest
-    /// make room.
+    /// Maximum bytes of request ids of one principal, or peer, and of the ended leases that answer repeated ones. The
+    /// oldest are forgotten first.
     pub principal_requests_bytes_max: usize,
     /// Maximum bytes of waiting leases of one principal, or peer.
     pub principal_queues_bytes_max: usize,
@@ -68,40 +71,40 @@ pub struct Limits {
     pub principal_answered_max: usize,
     /// Maximum ended leases of one principal, or peer, that stay readable.
     pub principal_ended_max: usize,
-    /// Maximum bytes of ended leases of one principal, or peer, that stay readable; the oldest make room.
+    /// Maximum bytes of ended leases of one principal, or peer, that stay readable. The oldest are forgotten first.
     pub principal_ended_bytes_max: usize,
-    /// Most waiters for one lock.
+    /// Maximum waiters for one lock.
     pub queue_max: usize,
-    /// Most holders of one lock, and so the largest count of a counted one.
+    /// Maximum holders of one lock, and so the largest limit of a counted lock.
     pub holders_max: u32,
-    /// Most locks or leases in one request.
+    /// Maximum locks or leases in one request.
     pub group_max: usize,
-    /// Most request ids remembered with one lease; the oldest renewals make room.
+    /// Maximum request ids remembered with one lease. The oldest renewals are forgotten first.
     pub lease_requests_max: usize,
-    /// How long an ended lease answers repeated request ids.
+    /// How long an ended lease is kept to answer repeated request ids.
     pub request_retention: Span,
-    /// Most ended leases kept only to answer repeated request ids.
+    /// Maximum ended leases kept only to answer repeated request ids.
     pub answered_max: usize,
-    /// How long an ended lease whose command asked for it stays readable.
+    /// How long an ended lease stays readable, if its acquire requested that.
     pub ended_retention: Span,
-    /// Most ended leases kept readable.
+    /// Maximum ended leases that stay readable.
     pub ended_max: usize,
-    /// Most bytes of ended leases kept readable; the oldest make room.
+    /// Maximum total bytes of ended leases that stay readable. The oldest are forgotten first.
     pub ended_total_bytes_max: usize,
-    /// How long a lock nobody uses is remembered by name.
+    /// How long an unused lock is remembered by name.
     pub idle_retention: Span,
-    /// Most locks nobody uses that are remembered by name.
+    /// Maximum unused locks that are remembered by name.
     pub idle_max: usize,
-    /// Most waiters one command grants or gives up; the rest is for the next sweep.
+    /// Maximum waiters that one command grants or ends. The next sweep handles the rest.
     pub promote_steps_max: usize,
-    /// A lease held for so long is noted; zero: none is.
+    /// How long a lease is held before that is noted. Zero turns this off.
     pub held_warn: Span,
-    /// A lease that has waited for so long is noted; zero: none is.
+    /// How long a lease waits before that is noted. Zero turns this off.
     pub wait_warn: Span,
-    /// A lease that has waited for so long is looked at for a deadlock, and again each time its wait has doubled; zero:
-    /// none is.
+    /// How long a lease waits before it is checked for a deadlock. The check repeats each time the wait has doubled.
+    /// Zero turns this off.
     pub deadlock_after: Span,
-    /// Most waits that are followed for one such look.
+    /// Maximum waits that one deadlock check follows.
     pub deadlock_edges_max: usize,
 }
 
@@ -162,7 +165,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What a limit allows: bytes, milliseconds, or how many.
+    /// Returns the value of a limit, in bytes, milliseconds or items.
     pub fn allowed(&self, limit: Limit) -> u64 {
         let number = |n: usize| n as u64;
         match limit {
@@ -192,13 +195,13 @@ impl Limits {
             Limit::PrincipalRequests => number(self.principal_requests_bytes_max),
             Limit::PrincipalQueues => number(self.principal_queues_bytes_max),
             Limit::Group => number(self.group_max),
-            // A principal without a quota of its own has this.
+            // The default for a principal without a quota.
             Limit::Quota | Limit::NamespaceQuota => self.principal_leases_max.into(),
             Limit::BytesQuota => number(self.principal_names_bytes_max),
         }
     }
 
-    /// That a limit was met.
+    /// Returns the rejection for an exceeded limit.
     pub fn exceeded(&self, limit: Limit) -> Rejection {
         Rejection::Limit(Exceeded { limit, allowed: self.allowed(limit), line: None })
     }
@@ -207,7 +210,7 @@ impl Limits {
         if holds { Ok(()) } else { Err(self.exceeded(limit)) }
     }
 
-    /// Whether this could be asked for at all. Whoever asks the engine need not look: it does.
+    /// Checks the sizes and durations of an acquire. The machine checks them as well, so callers need not.
     pub fn check_acquire(&self, acquire: &Acquire) -> Result<(), Rejection> {
         self.check_key(&acquire.lock)?;
         self.check_mode(acquire.mode)?;
@@ -221,7 +224,7 @@ impl Limits {
         self.check_request_id(acquire.request_id.as_deref())
     }
 
-    /// That as many may be asked for in one request.
+    /// Checks the number of locks or leases in one request.
     pub(crate) fn check_group(&self, n: usize) -> Result<(), Rejection> {
         self.within(Limit::Group, (1..=self.group_max).contains(&n))
     }
@@ -233,29 +236,29 @@ impl Limits {
         }
     }
 
-    /// Whether such a session could be. Whoever asks the engine need not look: it does.
+    /// Checks a request for a session. The machine checks it as well, so callers need not.
     pub fn check_session(&self, open: &OpenSession) -> Result<(), Rejection> {
         self.check_owner(&open.owner)?;
         self.within(Limit::SessionTtl, open.ttl > Span::ZERO && open.ttl <= self.session_ttl_max)
     }
 
-    /// Whether this can be a request id at all.
+    /// Checks the length of a request id.
     pub fn check_request_id(&self, id: Option<&str>) -> Result<(), Rejection> {
         self.within(Limit::RequestId, id.is_none_or(|id| fits(id, self.request_id_bytes_max)))
     }
 
-    /// Whether a lock can have this name at all. Whoever asks the engine need not look: it does.
+    /// Checks the length of a lock's name and namespace. The machine checks them as well, so callers need not.
     pub fn check_key(&self, key: &LockKey) -> Result<(), Rejection> {
         self.within(Limit::Namespace, fits(&key.namespace, self.namespace_bytes_max))?;
         self.within(Limit::Name, fits(&key.name, self.name_bytes_max))
     }
 
-    /// Whether this can be the reason of a revocation.
+    /// Checks the length of the reason of a revocation.
     pub fn check_reason(&self, reason: &str) -> Result<(), Rejection> {
         self.within(Limit::Reason, reason.len() <= self.reason_bytes_max)
     }
 
-    /// Whether this can be an owner at all.
+    /// Checks the lengths of an owner's names.
     pub fn check_owner(&self, owner: &Owner) -> Result<(), Rejection> {
         let fits = |name| fits(name, self.owner_bytes_max);
         self.within(Limit::Owner, fits(&owner.principal) && fits(&owner.instance))
@@ -263,7 +266,7 @@ impl Limits {
 }
 
 impl Limit {
-    /// What the setting is called that says how much is allowed.
+    /// Returns the name of the setting for this limit.
     pub fn setting(self) -> &'static str {
         match self {
             Limit::Namespace => "namespace-bytes-max",

@@ -1,4 +1,4 @@
-//! A lock: the named thing.
+//! A lock: a named resource that leases hold.
 
 use crate::arena::Slot;
 use crate::lease::Lease;
@@ -16,17 +16,17 @@ pub(crate) struct Lock {
     pub(crate) name: Box<str>,
     pub(crate) last_token: Token,
     pub(crate) usage: Usage,
-    /// Set when an exclusive lease expired, until the next grant.
+    /// Set when an exclusive lease expires, cleared by the next grant.
     pub(crate) lapse: Option<Box<Lapse>>,
 }
 
-/// A lock is either remembered for its token only, or somebody has to do with it.
+/// Whether a lock is in use, or remembered only for its last token.
 pub(crate) enum Usage {
     Idle(Idle),
     Busy(Busy),
 }
 
-/// Its place among the idle locks, longest idle first.
+/// The links and the start time of a lock in the list of idle locks, longest idle first.
 #[derive(Clone, Copy)]
 pub(crate) struct Idle {
     pub(crate) before: Option<Slot<Lock>>,
@@ -36,21 +36,21 @@ pub(crate) struct Idle {
 
 #[derive(Default)]
 pub(crate) struct Busy {
-    /// The list of its active leases, most recent first.
+    /// The head of the list of active leases, most recent first.
     pub(crate) holders: Option<Slot<Lease>>,
     pub(crate) n_holders: u32,
-    /// Ended leases that are still remembered.
+    /// How many ended leases are still remembered.
     pub(crate) n_ended: u32,
     pub(crate) queue: Option<Box<Queue>>,
-    /// On the list of locks whose queue has to be looked at again.
+    /// Whether the lock is on the list of queues to check again.
     pub(crate) pending: bool,
-    /// Its grace period has not been seen to end yet.
+    /// Whether its grace period is still counted as running. It can be past its end until the next sweep.
     pub(crate) in_grace: bool,
-    /// Counted among those that are free though somebody waits for them.
+    /// Whether the lock is counted as a convoy: free, but with waiters.
     pub(crate) in_convoy: bool,
 }
 
-/// The last owner let the lock expire. Until `grace_until` nobody else gets it.
+/// Records that the last owner let its lease expire. Until `grace_until`, only that owner can acquire the lock.
 #[derive(Clone, Copy)]
 pub(crate) struct Lapse {
     pub(crate) owner: Slot<Known>,
@@ -60,7 +60,7 @@ pub(crate) struct Lapse {
 }
 
 impl Lapse {
-    /// Is this the owner, through the dialect, that let the lock expire?
+    /// Returns whether this owner let the lock expire through this dialect.
     pub(crate) fn is_of(&self, owner: Slot<Known>, dialect: Dialect) -> bool {
         self.owner == owner && self.dialect == dialect
     }
@@ -74,7 +74,7 @@ impl Lock {
         }
     }
 
-    /// Of a lock that is known to be in use.
+    /// Returns the usage of a lock that is known to be in use.
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match &mut self.usage {
             Usage::Busy(busy) => busy,
@@ -90,7 +90,7 @@ impl Lock {
         self.busy().map_or(0, |busy| busy.n_holders)
     }
 
-    /// The grace period that excludes all but one owner at `now`, if any.
+    /// Returns the grace period that reserves the lock for one owner at `now`, if any.
     pub(crate) fn grace(&self, now: Timestamp) -> Option<&Lapse> {
         self.lapse.as_deref().filter(|lapse| {
             now < lapse.grace_until && self.n_holders() == 0 && !mutant!(GraceIgnored)
@@ -99,13 +99,13 @@ impl Lock {
 }
 
 impl Busy {
-    /// Nobody holds it, no grace keeps it, and still somebody who is there has to wait.
+    /// Returns whether the lock is free and not reserved, but still has waiters that are present.
     pub(crate) fn is_convoy(&self) -> bool {
         let Some(queue) = &self.queue else { return false };
         self.n_holders == 0 && !self.in_grace && queue.n_ready() > 0
     }
 
-    /// Nobody has to do with the lock any more.
+    /// Returns whether the lock has no leases, no waiters, no grace period and no pending check.
     pub(crate) fn is_over(&self) -> bool {
         self.holders.is_none()
             && self.queue.is_none()
@@ -115,7 +115,7 @@ impl Busy {
     }
 }
 
-/// All there is to know of a lock beside its leases, free of slots.
+/// The complete state of a lock without its leases, with names instead of slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in `Lock`, documented there or plain")]
 pub struct LockRecord {
@@ -124,15 +124,15 @@ pub struct LockRecord {
     pub lapse: Option<LapseRecord>,
 }
 
-/// That an owner let a lock expire.
+/// Records that an owner let a lock expire.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LapseRecord {
-    /// Who held it last.
+    /// The owner of the expired lease.
     pub owner: Owner,
-    /// Through which dialect.
+    /// The dialect of the expired lease.
     pub dialect: Dialect,
-    /// When the lease ended.
+    /// When the lease expired.
     pub expired_at: Timestamp,
-    /// Until when nobody else gets the lock.
+    /// Until when only this owner can acquire the lock.
     pub grace_until: Timestamp,
 }

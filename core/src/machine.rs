@@ -1,4 +1,4 @@
-//! The machine: commands in, changes out.
+//! The machine: takes commands, returns changes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,22 +28,24 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// An empty machine. `hash_seed` should be drawn at random for every process: it decides nothing but
-    /// which names share a hash bucket, so that nobody can choose names that do.
+    /// Creates an empty machine.
+    ///
+    /// Draw `hash_seed` at random in every process. It only decides which names share a hash bucket, so that clients
+    /// cannot choose names that collide.
     pub fn new(limits: Limits, hash_seed: u128) -> Self {
         let (vigil, share) = (Vigil::new(&limits), Share::new(&limits));
         Self { state: State::new(hash_seed, vigil, share), limits }
     }
 
-    /// Does what is asked at `now`, whole or not at all. The same commands at the same times give the
-    /// same changes.
+    /// Executes a command at `now`, completely or not at all. The same commands at the same times produce the same
+    /// changes.
     ///
-    /// A `now` before the latest one is taken for the latest one: time only grows.
+    /// Time never goes backwards: if `now` is before the time of the latest command, the machine uses that later time.
     pub fn apply<A: Ask>(&mut self, now: Timestamp, ask: A) -> Applied<A::Answer> {
         self.apply_for(None, now, ask)
     }
 
-    /// The same on somebody's word, which is written down before whatever the command changes.
+    /// Like [`Machine::apply`], on behalf of `asker`. Records the asker in front of the changes the command makes.
     pub fn apply_for<A: Ask>(
         &mut self,
         asker: Option<Arc<Asker>>,
@@ -56,7 +58,8 @@ impl Machine {
         Applied { outcome, changes, wakeups, facts }
     }
 
-    /// The same, with what follows from it added to what followed from others before.
+    /// Like [`Machine::apply_for`], but appends the changes, wakeups and facts to `effects`, after those of earlier
+    /// commands.
     pub fn apply_onto<A: Ask>(
         &mut self,
         effects: &mut Effects,
@@ -78,7 +81,7 @@ impl Machine {
             stirred: VecDeque::new(),
         };
         let outcome = ask.decide(&mut transition);
-        // Not before: whoever decides must be able to rely on what it has found.
+        // Only after the decision, because the deciding code relies on the leases it has found.
         apply::sweep::trim(&mut transition);
         debug_assert!(transition.stirred.is_empty(), "a queue was left without a look at it");
         let n_changes = transition.n_changes() as u32;
@@ -92,24 +95,26 @@ impl Machine {
         outcome
     }
 
-    /// When there is next something for [`crate::Sweep`] to do.
+    /// Returns when [`crate::Sweep`] next has work to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         apply::sweep::next_deadline(&self.state, &self.limits)
     }
 
-    /// Makes true what a journal says happened at `now`. On an error the machine is not to be used further.
+    /// Applies changes from a journal, which happened at `now`. After an error, the machine must not be used any
+    /// further.
     pub fn absorb(&mut self, now: Timestamp, changes: &[Change]) -> Result<(), Incoherent> {
         changes.iter().try_for_each(|change| self.state.absorb(now, change))
     }
 
-    /// The same, and tells what happened, in the order in which it was told when it happened.
+    /// Like [`Machine::absorb`], and appends the facts about the changes to `facts`, in the order in which the original
+    /// commands reported them.
     pub fn absorb_and_tell(
         &mut self,
         now: Timestamp,
         changes: &[Change],
         facts: &mut Vec<Fact>,
     ) -> Result<(), Incoherent> {
-        // Who asked for so many changes that follow.
+        // The asker of the changes that follow, and for how many of them.
         let mut asked: Option<(&Arc<Asker>, u32)> = None;
         changes.iter().try_for_each(|change| {
             if let Change::Asked { asker, n_changes } = change {
@@ -123,29 +128,31 @@ impl Machine {
         })
     }
 
-    /// To be called after an import and the last [`Machine::absorb`]: every queue is looked at again, because which of
-    /// them were waiting to be is not journaled.
+    /// Schedules every queue for another check. Call this after an import and the last [`Machine::absorb`], because the
+    /// journal does not record which queues were due for a check.
     pub fn absorbed(&mut self) {
         self.state.mark_queues_pending();
     }
 
-    /// The latest time anything happened.
+    /// Returns the time of the latest command or change.
     pub fn now(&self) -> Timestamp {
         self.state.now
     }
 
-    /// The bounds it keeps.
+    /// Returns the limits of this machine.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What is true of a lock at the latest time, with at most `n_queue_max` of its queue. Nothing overdue is
-    /// shown; [`crate::Settle`] first also shows who is next instead.
+    /// Returns the state of a lock at the latest time, with at most `n_queue_max` waiters.
+    ///
+    /// The view leaves out overdue leases, but does not show the waiters that get their place. Run [`crate::Settle`]
+    /// first to see those as well.
     pub fn lock(&self, key: &LockKey, n_queue_max: usize) -> LockView {
         self.lock_in_part(key, Detail::queue(n_queue_max))
     }
 
-    /// The same, without more of its holders and its queue than `detail` says.
+    /// Like [`Machine::lock`], but `detail` limits both the waiters and the bytes of the view.
     pub fn lock_in_part(&self, key: &LockKey, detail: Detail) -> LockView {
         match self.state.find_lock(key) {
             Some(slot) => view::lock(&self.state, slot, self.state.now, detail),
@@ -160,14 +167,16 @@ impl Machine {
         }
     }
 
-    /// Puts the names of so many more locks in order; are all in order now? Nobody pays for the order of names before
-    /// somebody wants a list. From then on every new name is put in its place.
+    /// Adds at most `n_max` more locks to the ordered lists of names. Returns whether all locks are in them.
+    ///
+    /// Until the first list request, the machine does not order names at all. Afterwards, it inserts every new name in
+    /// order.
     pub fn order_names(&mut self, n_max: usize) -> bool {
         self.state.catalog(n_max)
     }
 
-    /// The names of a namespace's locks in order, from the first on that is not before `from`: all of them once
-    /// [`Machine::order_names`] says so.
+    /// Returns the names of a namespace's locks that are not before `from`, in order. The list is complete once
+    /// [`Machine::order_names`] has returned true.
     pub fn names<'a>(
         &'a self,
         namespace: &str,
@@ -175,12 +184,12 @@ impl Machine {
     ) -> impl Iterator<Item = &'a str> + use<'a> {
         let State { namespaces, locks, .. } = &self.state;
         let catalog = namespaces.find(namespace).map(|slot| &namespaces.get(slot).catalog);
-        // Found here, so that nobody has to keep `from`.
+        // Searched here, so that the iterator does not borrow `from`.
         let slots = catalog.map(|catalog| catalog.from(locks, from));
         slots.into_iter().flatten().map(|slot| &*locks[slot].name)
     }
 
-    /// The leases that stay readable after their end, in the order of their numbers: number and dialect.
+    /// Returns the number and dialect of each lease that stays readable after its end, in order of number.
     pub fn listed_leases(
         &self,
         from: LeaseNumber,
@@ -190,42 +199,42 @@ impl Machine {
         slots.map(|slot| (self.state.leases[slot].number, self.state.leases[slot].dialect))
     }
 
-    /// A lease by number, active, waiting or remembered.
+    /// Returns the lease with this number, whether it is active, waiting or remembered.
     pub fn lease(&self, number: LeaseNumber) -> Option<LeaseView> {
         let slot = self.state.find_lease(number)?;
         Some(view::lease(&self.state, &self.state.leases[slot]))
     }
 
-    /// All there is to know of a lease.
+    /// Returns the complete record of a lease.
     pub fn lease_record(&self, number: LeaseNumber) -> Option<LeaseRecord> {
         let slot = self.state.find_lease(number)?;
         Some(view::lease_record(&self.state, &self.state.leases[slot]))
     }
 
-    /// A session that is not over.
+    /// Returns a session that has not ended.
     pub fn session(&self, digest: &SessionDigest) -> Option<SessionRecord> {
         let session = &self.state.sessions[self.state.find_session(digest)?];
         let is_live = session.ending(self.state.now).is_none();
         is_live.then(|| view::session_record(&self.state, session))
     }
 
-    /// Is maintenance on?
+    /// Returns whether maintenance mode is on.
     pub fn is_in_maintenance(&self) -> bool {
         self.state.maintenance
     }
 
-    /// How many sessions of a dialect are not over.
+    /// Returns how many sessions of a dialect there are, including ended ones that still have leases to end.
     pub fn n_sessions(&self, dialect: Dialect) -> usize {
         self.state.n_sessions.get(&dialect).copied().unwrap_or_default()
     }
 
-    /// How much there is in the `n_max` namespaces with the most leases; how many others there are, and how many leases
-    /// in them.
+    /// Returns counts for the `n_max` namespaces with the most leases, the number of other namespaces, and the number
+    /// of leases in those.
     pub fn namespaces(&self, n_max: usize) -> (Vec<NamespaceCount>, usize, u64) {
         view::namespaces(&self.state, n_max)
     }
 
-    /// How much there is.
+    /// Returns how many locks, leases and sessions there are, and how many bytes they take.
     pub fn counts(&self) -> Counts {
         view::counts(&self.state)
     }

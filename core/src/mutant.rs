@@ -5,119 +5,119 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether any thread has ever switched a bug on. As long as none has, a bug costs one load of a shared byte.
+/// Whether any thread has ever switched a bug on. Until then, each check of a bug costs one load of a shared byte.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// One bug. Each is a line or two behind `mutant!` where its name would be looked for.
+/// A deliberate bug. Each is one or two lines behind `mutant!`, at the place its name suggests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
-    /// Core: a waiter is granted the lock though its wait or its session is over.
+    /// Core: a waiter is granted the lock even though its wait or its session has ended.
     GrantWithoutRecheck,
-    /// Engine: answers go out before the record is durable.
+    /// Engine: answers are sent before the record is durable.
     AnswerBeforeAppend,
-    /// Core: a renewal needs no token.
+    /// Core: a renewal does not check the token.
     RenewWithoutToken,
-    /// Core: what is overdue counts until a sweep has come by.
+    /// Core: an overdue lease counts as active until a sweep ends it.
     ExpireBySweepOnly,
-    /// Core: a lock's last token is not read back from the tables.
+    /// Core: a lock's last token is not restored from the tables.
     TokenInMemoryOnly,
-    /// Core: a restart starts every ttl anew.
+    /// Core: a restart resets every lease to its full TTL.
     RestartWithFullTtl,
-    /// Core: the request id of an acquire is not kept.
+    /// Core: the request id of an acquire is not stored.
     RequestIdNotStored,
-    /// Core: a release frees whoever has the lock.
+    /// Core: a release ends the lease of any holder.
     ReleaseByName,
-    /// Core: last in, first out.
+    /// Core: the queue is last in, first out.
     QueueLifo,
-    /// Core: nobody waits for a grace period.
+    /// Core: grace periods are ignored.
     GraceIgnored,
-    /// Core: a replayed acquire tells what was left when it was granted.
+    /// Core: a replayed acquire reports the remaining time from its grant instead of the current one.
     ReplayFirstRemaining,
-    /// Engine: busy is told after it was done.
+    /// Engine: a request is rejected as busy after it was applied.
     BusyAfterApplying,
-    /// Simulated store: records are deleted that are only in unsynced tables.
+    /// Simulated store: deletes records whose changes are only in unsynced tables.
     TrimBeforeFoldSynced,
-    /// Core: a restore raises nothing.
+    /// Core: a restore raises no tokens or numbers.
     IdsReusedAfterRestore,
-    /// Engine: an append that failed is told as if nothing was done.
+    /// Engine: a failed append is reported as if nothing was written.
     UnknownAsBusy,
-    /// Engine: after an append that failed it goes on with what it has in memory.
+    /// Engine: continues with the state in memory after a failed append.
     GoOnAfterUnknown,
-    /// Engine: an append of which nobody knows yet whether it is durable is answered for.
+    /// Engine: answers for an append that might not be durable.
     UnsettledAsCommitted,
-    /// Engine: an append that another server kept from being made is answered for.
+    /// Engine: answers for an append that another server prevented.
     FencedAsCommitted,
-    /// Core: an expiry noticed by the sweep lets nobody in.
+    /// Core: when the sweep expires a lease, the next waiter is not granted the lock.
     ExpireWithoutPromote,
     /// Core: a lease outlives its session.
     SessionIgnored,
-    /// Engine: a grant is given back though somebody else was told of it too.
+    /// Engine: releases an undelivered grant even though another connection was told of it.
     GiveBackWhatIsKnownElsewhere,
-    /// Core: those that wait together are granted one by one.
+    /// Core: the leases of a group are granted one by one.
     GroupGrantedLockByLock,
-    /// Core: those that wait together need not be next on every lock.
+    /// Core: a group is granted without being first in every queue.
     GroupPassesOthers,
-    /// Core: a lock that is free is given to whoever asks, though some wait for it together with others.
+    /// Core: an acquire is granted a free lock ahead of a waiting group.
     GroupIsPassed,
-    /// Core: of those that waited together, only the first comes back.
+    /// Core: when a group's client returns, only the first lease is unparked.
     GroupParkedInPart,
-    /// Core: of those that wait together, one ends without the others.
+    /// Core: one lease of a waiting group ends without the others.
     GroupEndedInPart,
-    /// Core: a lock that is new after somebody asked for a list is not on lists.
+    /// Core: after the first list request, new locks are missing from lists.
     NewLockNotListed,
-    /// Engine: leases asked for together are told though one of them has ended.
+    /// Engine: a grant of a group is reported even though one of its leases has ended.
     GroupToldInPart,
-    /// Core: a repeated request is answered though one of its leases has ended.
+    /// Core: a repeated request of a group is answered even though one of its leases has ended.
     GroupReplayedInPart,
-    /// Core: of leases granted together that nobody was told of, only the first is given back.
+    /// Core: of an undelivered grant of a group, only the first lease is released.
     GroupGivenBackInPart,
-    /// Core: leases are renewed up to the first that cannot be.
+    /// Core: renewing several leases renews those before the first failure.
     GroupRenewedInPart,
-    /// Core: when those that wait together are over, nobody looks at the queues they leave.
+    /// Core: when a waiting group ends, the queues it leaves are not checked.
     GroupEndsWithoutPromote,
-    /// Core: that leases wait together is not read back from the tables.
+    /// Core: groups are not restored from the tables.
     GroupNotStored,
-    /// Core: what was noted before a restart is noted again.
+    /// Core: observations noted before a restart are noted again.
     NotedAgainAfterRestart,
-    /// Core: how long a lease is held counts from when it was asked for.
+    /// Core: the time a lease is held is counted from its request instead of its grant.
     HeldFromRequest,
-    /// Core: after a restart a waiter keeps its place no longer than after a broken connection.
+    /// Core: after a restart, waiters keep their position only as long as after a closed connection.
     ResumedAsDeparted,
-    /// Core: of leases that wait together, each is noted.
+    /// Core: each lease of a waiting group is noted, instead of one.
     WaitNotedOfEachMember,
-    /// Core: a deadlock of two or more owners is missed; only an owner that waits for itself is found.
+    /// Core: deadlocks of two or more owners are missed. Only an owner that waits for itself is found.
     DeadlockOfTwoUnseen,
-    /// Core: a deadlock through the first waiter of a queue is missed; only holders are looked at.
+    /// Core: deadlocks through the first waiter of a queue are missed. Only holders are followed.
     DeadlockInQueueUnseen,
-    /// Core: whoever waits is suspected.
+    /// Core: every long wait is suspected of being a deadlock.
     DeadlockWithoutCircle,
     /// Server: lock time follows the wall clock.
     LockTimeFromWall,
-    /// Server: a record is taken for the next one whatever it says of the one before.
+    /// Server: a record is accepted without checking that it follows the record before it.
     ChainNotChecked,
-    /// Server: a journal that ends before the last acknowledged record is taken for whole.
+    /// Server: a journal that ends before the last acknowledged record is accepted.
     MarkIgnored,
-    /// Simulated store: a record is marked as acknowledged before it is durable.
+    /// Simulated store: marks a record as acknowledged before it is durable.
     MarkBeforeCommit,
-    /// Core: a namespace is forgotten and its tokens with it.
+    /// Core: forgetting a namespace loses its last tokens.
     ForgetWithoutRaising,
-    /// Engine: a worker's first question wakes nobody.
+    /// Engine: a worker's first request does not wake the engine's thread.
     AskWithoutWaking,
-    /// Engine: its thread is not told that a worker's round made something due sooner.
+    /// Engine: its thread is not woken when a worker's round sets an earlier deadline.
     DueWithoutWaking,
-    /// Engine: whoever gives the writer up does not look whether anything was asked meanwhile.
+    /// Engine: a thread that gives up the writer's role does not check for requests that arrived in the meantime.
     SleepWithoutLooking,
-    /// Engine: the last of those a round waits for wakes nobody.
+    /// Engine: the last of the requests that a round waits for does not wake it.
     GatherWithoutWaking,
-    /// Engine: a grant that nobody was told of is kept.
+    /// Engine: a grant whose answer was not delivered is kept.
     UndeliveredIsKept,
-    /// Engine: a grant is given back though its client was told of it.
+    /// Engine: a grant is released even though its answer was delivered.
     DeliveredIsGivenBack,
-    /// Core: how many leases a namespace has is not looked at.
+    /// Core: a namespace's quota of leases is not checked.
     NamespaceQuotaIgnored,
     /// Core: a share counts against the limit of holders of a lock.
     SharesLimited,
@@ -127,85 +127,85 @@ pub enum Mutant {
     SharesTold,
     /// Core: the share of one principal in the budgets is not checked.
     PrincipalShareIgnored,
-    /// Store in etcd: who has the seat is not compared, neither by its revision nor by its nonce.
+    /// etcd store: the leader key's revision and nonce are not compared.
     SeatNotCompared,
-    /// Store in etcd: where the journal ends is not compared.
+    /// etcd store: the end of the journal is not compared.
     HeadNotCompared,
-    /// Store in etcd: the seat's value is the same every time a node has it.
+    /// etcd store: the leader key has the same value every time a node is leader.
     NonceNotDrawn,
-    /// Store in etcd: a confirmation does not compare where the journal ends.
+    /// etcd store: a confirmation does not compare the end of the journal.
     ConfirmWithoutHead,
-    /// Engine: what changes nothing is confirmed before it is looked up.
+    /// Engine: read-only requests are confirmed before they are applied.
     ConfirmBeforeApplying,
-    /// Store in etcd: a confirmation may be answered by a member that is behind.
+    /// etcd store: a confirmation can be answered by an etcd member that lags behind.
     ConfirmStale,
-    /// Store in etcd: what changes nothing is not confirmed.
+    /// etcd store: read-only requests are not confirmed.
     ConfirmSkipped,
-    /// Engine: what is over by now is told without the time being written.
+    /// Engine: an expiry is reported without a durable record of the time.
     DeadlineWithoutTick,
-    /// Engine: an append of which nobody knows yet whether it is durable is told as if nothing was done.
+    /// Engine: an append with an unknown outcome is reported as if nothing was written.
     UnsettledAsBusy,
-    /// Store in etcd: a refusal for lack of room is told as if nothing was done, after it was applied.
+    /// etcd store: when etcd is out of space, requests are rejected as not done after they were applied.
     NoSpaceAsBusy,
-    /// Store in etcd: what is not there when it is looked for is taken for not done, though it may be on its way.
+    /// etcd store: a write that a read does not find counts as not done, although it could still arrive.
     SettleByReading,
-    /// Engine: leases end while it is not known whether the last record is durable.
+    /// Engine: leases end while the outcome of the last record is unknown.
     SweepWhileUnsettled,
-    /// Engine: a server that is to stop waits until it knows what became of its last record.
+    /// Engine: a shutdown waits until the outcome of the last record is known.
     StopWithTheStore,
-    /// Engine: a lease that was over before its record was known to be durable is told as granted.
+    /// Engine: a lease that expired before its record was durable is reported as granted.
     ExpiredIsToldAsGranted,
-    /// Engine: a grant nobody was told of is given back in a later epoch, which may have told it again.
+    /// Engine: an undelivered grant is released in a later epoch, which might have delivered it.
     DepartureOfAnyEpoch,
-    /// Server: when a request was received is turned into lock time at once, not by whoever answers.
+    /// Server: the receive time of a request is converted to lock time immediately, so a later clock correction is missed.
     ReceivedByOldClock,
-    /// Engine: whoever was in a batch that may be durable is told that nothing was done.
+    /// Engine: clients of a batch that might be durable are told that nothing was done.
     LostBatchToldNotLeading,
     /// Engine: a new leader answers before its first record is durable.
     AnswerBeforeEpochRecord,
-    /// Store in etcd: records that are missing are passed over.
+    /// etcd store: missing records are skipped.
     ApplyOverGap,
-    /// Store in etcd: records are deleted before the snapshot they are in counts.
+    /// etcd store: records are deleted before the snapshot that contains them is valid.
     TrimBeforeManifest,
-    /// Store in etcd: what is in a snapshot is deleted up to the record that the head names.
+    /// etcd store: records in a snapshot are deleted up to and including the record that the journal head refers to.
     TrimOfHead,
-    /// Store in etcd: a backup is restored while somebody leads.
+    /// etcd store: a backup is restored while another server is leader.
     RestoreWithoutSeat,
-    /// Store in etcd: a node that knows of a restore follows what was there before it.
+    /// etcd store: a node that knows of a restore continues with the journal from before it.
     EarlierGenerationAccepted,
-    /// Store in etcd: pieces of other snapshots are deleted by whoever led once.
+    /// etcd store: a former leader can still delete pieces of other snapshots.
     OrphansDeletedUnguarded,
-    /// Store in etcd: a follower believes a member that is behind, and takes the store for put back.
+    /// etcd store: a follower trusts an etcd member that lags behind, and concludes that the store was rolled back.
     LookStale,
-    /// Engine: a store that lost something is given the state before what led to it is written.
+    /// Engine: after the store lost data, the state is written back too early, before the records that led to it.
     MendedTooSoon,
-    /// Store in etcd: a node remembers a record of its own before it is known to be durable.
+    /// etcd store: a node remembers its own record before it is known to be durable.
     UnsettledNoted,
-    /// Store in etcd: a new leader goes by the format it read when it began to follow.
+    /// etcd store: a new leader uses the format it read when it started to follow.
     FormatNotReadAgain,
-    /// Store in etcd: lock time goes on by the time since an earlier record was received.
+    /// etcd store: lock time advances by the time since an older record was received.
     TimeFromOlderRecord,
-    /// Store in etcd: a new leader adds the time that the seat of the last one took to run out.
+    /// etcd store: a new leader adds the TTL of its predecessor's leader key to lock time.
     TimePlusTtl,
-    /// Store in etcd: lock time goes on by another node's time since boot.
+    /// etcd store: lock time advances by another node's time since boot.
     ForeignBoottime,
-    /// Store in etcd: a record counts as received when it was asked for.
+    /// etcd store: a record's receive time is the time of the read request.
     ReceivedWhenAsked,
-    /// Store in etcd: the seat is kept though its writer hangs.
+    /// etcd store: the leader key is renewed even though the writer is stuck.
     KeptThoughStuck,
-    /// Engine: what was granted to a waiter whose wait ended with an unknown outcome is given back at once.
+    /// Engine: a grant to a waiter whose wait ended with an unknown outcome is released immediately.
     ForsakenGivenBack,
-    /// Relay: how long a request was held by another server is not looked at.
+    /// Relay: the time a request spent on another server is not subtracted.
     HeldTimeIgnored,
     /// Relay: a request whose answer was lost is sent again.
     LostIsRepeated,
-    /// Events: a server that has read less than a cursor has seen does not wait for it.
+    /// Events: a server that is behind a client's cursor does not wait to catch up.
     CursorAheadNotAwaited,
-    /// Simulated client: the bound that counts from the send time is counted from the answer.
+    /// Simulated client: the deadline that counts from the send time is counted from the answer.
     CountFromAnswer,
 }
 
-/// Those the simulation's checker finds.
+/// The bugs that the simulation's checker finds.
 pub const ALL: [Mutant; 34] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
@@ -243,7 +243,7 @@ pub const ALL: [Mutant; 34] = [
     Mutant::GroupNotStored,
 ];
 
-/// Those that are found by trying every order in which threads can meet.
+/// The bugs that are found by trying every interleaving of the threads.
 pub const OF_ROUNDS: [Mutant; 4] = [
     Mutant::AskWithoutWaking,
     Mutant::DueWithoutWaking,
@@ -251,7 +251,7 @@ pub const OF_ROUNDS: [Mutant; 4] = [
     Mutant::GatherWithoutWaking,
 ];
 
-/// Those in what is asked for together: the reference model must notice them.
+/// The bugs in groups, which the reference model must find.
 pub const GROUPS: [Mutant; 10] = [
     Mutant::GroupGrantedLockByLock,
     Mutant::GroupPassesOthers,
@@ -269,7 +269,7 @@ pub const GROUPS: [Mutant; 10] = [
 pub const OF_SHARES: [Mutant; 3] =
     [Mutant::SharesLimited, Mutant::SharesCounted, Mutant::SharesTold];
 
-/// Those in what is noted of leases: the naive account of it must notice them.
+/// The bugs in notes about leases, which the naive account of notes must find.
 pub const OF_NOTES: [Mutant; 6] = [
     Mutant::NotedAgainAfterRestart,
     Mutant::HeldFromRequest,
@@ -279,10 +279,10 @@ pub const OF_NOTES: [Mutant; 6] = [
     Mutant::DeadlockWithoutCircle,
 ];
 
-/// Those in what becomes of an answer on its way to the socket.
+/// The bugs in the delivery of answers to connections.
 pub const OF_DELIVERY: [Mutant; 2] = [Mutant::UndeliveredIsKept, Mutant::DeliveredIsGivenBack];
 
-/// Those in what servers pass on to each other.
+/// The bugs in forwarding requests between servers.
 pub const OF_PEERS: [Mutant; 4] = [
     Mutant::HeldTimeIgnored,
     Mutant::LostIsRepeated,
@@ -290,10 +290,10 @@ pub const OF_PEERS: [Mutant; 4] = [
     Mutant::CursorAheadNotAwaited,
 ];
 
-/// The bugs in what becomes of waiters while etcd is silent.
+/// The bugs in handling waiters while etcd is unavailable.
 pub const OF_SILENCE: [Mutant; 1] = [Mutant::ForsakenGivenBack];
 
-/// Gives the bug of this thread to the thread that runs `life`.
+/// Passes the current thread's bug to the thread that runs `life`.
 pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let mutant = ON.get();
     move || {
@@ -302,7 +302,7 @@ pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// Switches this bug on for this thread, or all of them off.
+/// Switches a bug on for the current thread, or all bugs off.
 pub fn switch(mutant: Option<Mutant>) {
     if mutant.is_some() {
         IS_USED.store(true, Relaxed);
@@ -310,10 +310,12 @@ pub fn switch(mutant: Option<Mutant>) {
     ON.set(mutant);
 }
 
-/// Whether this build has the bugs. The tests of the server have them only if the simulation is built with them.
+/// Whether this build contains the bugs. Tests of the server contain them only if they are built together with the
+/// simulation.
 pub const IS_BUILT: bool = cfg!(feature = "mutants");
 
-/// A constant in builds without the feature, so that the compiler removes the bugs.
+/// Returns whether a bug is on in this thread. Without the feature this is the constant false, so the compiler removes
+/// the bugs.
 #[inline]
 pub fn is_on(mutant: Mutant) -> bool {
     IS_BUILT && IS_USED.load(Relaxed) && ON.get() == Some(mutant)

@@ -1,19 +1,19 @@
-//! Names people choose: locks and owners.
+//! Names that clients choose: locks and owners.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Which lock: the same key is the same lock, whoever asks and however.
+/// The identity of a lock: the same key is the same lock in every dialect and for every client.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockKey {
-    /// The tenant. Locks of different namespaces never meet.
+    /// The tenant. Locks of different namespaces are independent.
     pub namespace: Arc<str>,
     /// The lock's name within it.
     pub name: Box<str>,
 }
 
 impl LockKey {
-    /// The lock `name` in `namespace`. Lengths are checked when a command uses it.
+    /// Creates the key of the lock `name` in `namespace`. Lengths are checked when a command uses it.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Box<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -21,23 +21,23 @@ impl LockKey {
 
 impl fmt::Debug for LockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Logs show it, and names may have anything in them that a terminal would obey.
+        // Escaped, because logs show it and names can contain terminal control characters.
         write!(f, "{}/{}", self.namespace.escape_debug(), self.name.escape_debug())
     }
 }
 
-/// Who holds or waits. The principal comes from a credential, the instance from the client: two laptops of
-/// one person are two owners.
+/// The owner of a lease, which holds a lock or waits for it. The principal comes from a credential, the instance from
+/// the client: two laptops of one person are two owners.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// Who it is for sure.
+    /// The authenticated identity.
     pub principal: Arc<str>,
-    /// Which of their programs or machines.
+    /// The client program or machine of that principal.
     pub instance: Arc<str>,
 }
 
 impl Owner {
-    /// The owner `instance` of `principal`.
+    /// Creates the owner `instance` of `principal`.
     pub fn new(principal: impl Into<Arc<str>>, instance: impl Into<Arc<str>>) -> Self {
         Self { principal: principal.into(), instance: instance.into() }
     }
@@ -49,12 +49,12 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// Where somebody nobody vouches for speaks from. The core knows it only as a number: what they have is counted
-/// together, whatever names they go by.
+/// The network origin of a client that is not authenticated, as an opaque number. All clients with the same origin
+/// count together, whatever principal they name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Peer(pub u64);
 
-/// Which protocol a lease came through. The core knows dialects only as different numbers: a lease is
-/// renewed and released through the one that granted it, and to all others it is held by somebody else.
+/// The protocol through which a lease was acquired, as an opaque number. A lease can be renewed and released only
+/// through the dialect that granted it. To all other dialects, another owner holds it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Dialect(pub u8);

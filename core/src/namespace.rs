@@ -1,4 +1,4 @@
-//! Namespaces and the token floors that let their locks be forgotten.
+//! Namespaces, and the token floors that allow their locks to be forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,41 +9,42 @@ use crate::catalog::Catalog;
 use crate::mutant;
 use crate::token::Token;
 
-/// What a namespace takes up beside its name, about.
+/// The approximate size of a namespace without its name.
 const NAMESPACE_BYTES: usize = 128;
 
 /// A tenant.
 pub(crate) struct Namespace {
     pub(crate) name: Arc<str>,
-    /// At least the last token of every lock of this namespace that was forgotten.
+    /// At least the last token of every forgotten lock of this namespace.
     pub(crate) floor: Token,
     pub(crate) n_locks: usize,
-    /// Of these, the ones nobody uses.
+    /// The number of its locks that are unused.
     pub(crate) n_idle: usize,
-    /// Leases waiting or active on its locks: these can be limited.
+    /// The number of waiting and active leases on its locks, which a quota can limit.
     pub(crate) n_leases: u32,
-    /// Whom it is counted with: whoever had the first lease in it that is known of.
+    /// The account that counts the namespace: that of the first known lease in it.
     pub(crate) account: Option<Slot<Account>>,
-    /// Its locks, in order.
+    /// Its locks, ordered by name.
     pub(crate) catalog: Catalog,
 }
 
 impl Namespace {
-    /// Nobody has to do with any of its locks.
+    /// Returns whether all of its locks are unused.
     pub(crate) fn is_quiet(&self) -> bool {
         self.n_idle == self.n_locks
     }
 }
 
-/// Namespaces are few. One that is forgotten leaves its floor to all that are not known.
+/// All known namespaces. When one is forgotten, the floor of unknown namespaces is raised to its floor.
 pub(crate) struct Namespaces {
-    /// The floor of every namespace that is not known: it may have been named after a backup was taken, or forgotten.
+    /// The token floor of every unknown namespace. Such a namespace might have been created after a backup was taken,
+    /// or forgotten.
     floor: Token,
     arena: Arena<Namespace>,
     by_name: BTreeMap<Arc<str>, Slot<Namespace>>,
-    /// Those without a lock, to be forgotten.
+    /// The namespaces without a lock, which the sweep forgets.
     empty: BTreeSet<Slot<Namespace>>,
-    /// What all of them take up.
+    /// The bytes of all of them.
     n_bytes: usize,
 }
 
@@ -85,7 +86,8 @@ impl Namespaces {
         slot
     }
 
-    /// An empty one goes; no token of it will be handed out again if somebody names it anew.
+    /// Forgets an empty namespace. If it is named again later, the raised floor keeps its old tokens from being issued
+    /// again.
     pub(crate) fn forget(&mut self, slot: Slot<Namespace>) {
         let Namespace { name, floor, .. } = self.arena.remove(slot);
         self.by_name.remove(&name);
@@ -96,7 +98,7 @@ impl Namespaces {
         }
     }
 
-    /// There is one more lock in it, or one less.
+    /// Counts one more lock in a namespace, or one less.
     pub(crate) fn count_lock(&mut self, slot: Slot<Namespace>, is_new: bool) {
         let n_locks = &mut self.arena[slot].n_locks;
         if is_new && *n_locks == 0 {
@@ -108,13 +110,13 @@ impl Namespaces {
         }
     }
 
-    /// One of its locks is used no more, or is used again.
+    /// Counts one more idle lock in a namespace, or one less.
     pub(crate) fn count_idle(&mut self, slot: Slot<Namespace>, is_idle: bool) {
         let n_idle = &mut self.arena[slot].n_idle;
         *n_idle = if is_idle { *n_idle + 1 } else { *n_idle - 1 };
     }
 
-    /// One lease more on one of its locks, or one less.
+    /// Counts one more lease on the locks of a namespace, or one less.
     pub(crate) fn count_lease(&mut self, slot: Slot<Namespace>, is_new: bool) {
         let n_leases = &mut self.arena[slot].n_leases;
         *n_leases = if is_new { *n_leases + 1 } else { *n_leases - 1 };
@@ -128,17 +130,17 @@ impl Namespaces {
         self.arena[slot].account = Some(account);
     }
 
-    /// Those without a lock.
+    /// Returns the namespaces without a lock.
     pub(crate) fn empty(&self) -> impl Iterator<Item = Slot<Namespace>> + '_ {
         self.empty.iter().copied()
     }
 
-    /// What all of them take up.
+    /// Returns the bytes of all namespaces.
     pub(crate) fn n_bytes(&self) -> usize {
         self.n_bytes
     }
 
-    /// No lock is left in any of them.
+    /// Records that all locks are gone from all namespaces.
     pub(crate) fn clear(&mut self) {
         for slot in self.slots().collect::<Vec<_>>() {
             let namespace = &mut self.arena[slot];
@@ -153,7 +155,7 @@ impl Namespaces {
         &self.arena[slot]
     }
 
-    /// The floor of a namespace, whether or not it is known.
+    /// Returns the token floor of a namespace, whether or not it is known.
     pub(crate) fn floor_of(&self, name: &str) -> Token {
         self.find(name).map_or(self.floor, |slot| self.arena[slot].floor)
     }
@@ -175,7 +177,7 @@ impl Namespaces {
         self.arena.len()
     }
 
-    /// In the order of their names.
+    /// Returns all namespaces, ordered by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Namespace> {
         self.by_name.values().map(|slot| &self.arena[*slot])
     }
@@ -185,7 +187,7 @@ impl Namespaces {
     }
 }
 
-/// What a namespace takes up.
+/// Returns the bytes of a namespace.
 pub(crate) fn bytes(name: &str) -> usize {
     NAMESPACE_BYTES + name.len()
 }

@@ -1,4 +1,4 @@
-//! What the machine answers.
+//! The outcomes and effects of commands.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::session::SessionNumber;
 use crate::time::{Span, Timestamp};
 use crate::view::LeaseView;
 
-/// Everything that follows from one command. The engine makes `changes` durable, then acts.
+/// Everything that follows from one command. The engine makes `changes` durable, then acts on the rest.
 #[derive(Clone, Debug)]
 pub struct Applied<T> {
-    /// For whoever asked.
+    /// The answer to the caller.
     pub outcome: Result<T, Rejection>,
-    /// To be made durable before anything is answered. Expiries that were only noticed now are among
-    /// them even if the command was refused.
+    /// The changes to make durable before any answer is sent. Even a rejected command can have changes: the expiries it
+    /// noticed.
     pub changes: Vec<Change>,
-    /// Leases that waited for their lock and now have it, or never will: their clients are to be told.
+    /// Leases whose wait is over, because they were granted or have ended. Their clients need an answer.
     pub wakeups: Vec<LeaseNumber>,
-    /// What happened to whom, for logs and for whoever watches.
+    /// What happened to leases, for logs and event subscribers.
     pub facts: Vec<Fact>,
 }
 
-/// What commands leave behind, one after the other: [`Applied`] without the outcome. A batch keeps one of these, so
-/// that a command need not allocate its own.
+/// The effects of successive commands: [`Applied`] without the outcome. The commands of a batch share one of these, so
+/// that each need not allocate its own.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// See [`Applied::changes`].
@@ -37,26 +37,26 @@ pub struct Effects {
     pub facts: Vec<Fact>,
 }
 
-/// What an acquire came to.
+/// The result of an acquire.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Acquired {
     /// The lease is active.
     Granted(Box<Grant>),
-    /// The lease is in the queue.
+    /// The lease is in the queue, under this number.
     Queued(LeaseNumber),
 }
 
-/// What an acquire of several locks came to.
+/// The result of acquiring several locks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AcquiredAll {
-    /// All the leases are active, in the order in which their locks were asked for.
+    /// All leases are active, in the order of the request.
     Granted(Vec<Grant>),
-    /// The leases are in the queues; this is the first of them.
+    /// All leases are queued. This is the number of the first.
     Queued(LeaseNumber),
 }
 
 impl AcquiredAll {
-    /// The same for one lock.
+    /// Converts the result for a single lock.
     pub(crate) fn one(self) -> Acquired {
         match self {
             AcquiredAll::Queued(number) => Acquired::Queued(number),
@@ -77,139 +77,139 @@ impl From<Acquired> for AcquiredAll {
     }
 }
 
-/// A session that began.
+/// The answer to opening a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionOpened {
-    /// Its number.
+    /// The number of the session.
     pub number: SessionNumber,
-    /// When it ends unless kept alive.
+    /// When the session ends unless it is kept alive.
     pub deadline: Timestamp,
 }
 
-/// An active lease, new or found again by its request id.
+/// An active lease, either new or found by its request id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// The lease.
+    /// The active lease.
     pub lease: LeaseView,
-    /// How it came about.
+    /// Whether the lease is new, renewed or replayed.
     pub kind: GrantKind,
-    /// Who let the lock expire before this grant, and through which dialect.
+    /// The previous owner and its dialect, if it let the lock expire before this grant.
     pub previous: Option<(Dialect, Owner)>,
 }
 
-/// How an acquire came to a lease.
+/// How an acquire obtained its lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrantKind {
     /// A new lease with a new token.
     New,
-    /// The lease its owner had anyway, renewed.
+    /// The lease that its owner already held, now renewed.
     Renewed,
-    /// The lease an earlier request with the same id got.
+    /// The lease granted to an earlier request with the same id.
     Replayed,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Deadlines, leases and locks worked off.
+    /// How many deadlines, leases and locks it handled.
     pub n_done: usize,
-    /// Something is still due.
+    /// Whether more work is due.
     pub more: bool,
 }
 
-/// Why not. Few kinds: a new one only if a client would act differently.
+/// Why a command was rejected. A new kind is added only if clients would act differently on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rejection {
-    /// The lock is taken, or others are before in its queue.
+    /// The lock is held, or other waiters are ahead in its queue.
     Held(Box<Holding>),
     /// The lock is reserved for its last owner.
     Grace {
         /// The last owner.
         owner: Owner,
-        /// When its lease ended.
+        /// When the last owner's lease ended.
         expired_at: Timestamp,
-        /// How long nobody else gets the lock.
+        /// Until when only the last owner can acquire the lock.
         grace_until: Timestamp,
     },
-    /// Of the things asked for together, this one is in the way.
+    /// One of several locks or leases in the request is the reason for the rejection.
     Member {
-        /// Its place in the request.
+        /// Its position in the request.
         n: usize,
-        /// Why.
+        /// The reason.
         why: Box<Rejection>,
     },
-    /// A lock is asked for twice in one request: the second time in this place.
+    /// The request names a lock twice.
     Repeated {
-        /// Its place in the request.
+        /// The position of the second mention.
         n: usize,
     },
-    /// Maintenance is on: nothing new is granted.
+    /// Maintenance mode is on, so no new lease is granted.
     Maintenance,
-    /// Too many wait for this lock.
+    /// The queue of this lock is full.
     QueueFull {
-        /// How many may.
+        /// The maximum number of waiters.
         queue_max: usize,
-        /// Who is in the way.
+        /// The holder that blocks the lock.
         holding: Box<Holding>,
     },
-    /// The holders or waiters of this lock agreed on another count.
+    /// The holders or waiters of this counted lock use another limit.
     LimitDiffers {
-        /// The count they agreed on.
+        /// The limit they use.
         limit: u32,
     },
-    /// The request id was used for something else.
+    /// The request id was used for a different request.
     RequestConflict,
-    /// The request id was used for this, but its lease has ended.
+    /// The request id was used for this request, but its lease has ended.
     RequestSpent(Ending),
-    /// No such lease, or none any more.
+    /// The lease does not exist or is no longer remembered.
     NoSuchLease,
-    /// The lease belongs to somebody else, or the proof is wrong.
+    /// The lease belongs to another owner, or the proof is wrong.
     NotOwner,
-    /// The lease is over.
+    /// The lease has ended.
     Ended(Ending),
     /// The lease is still waiting.
     StillWaiting,
-    /// No such session, or none any more, or somebody else's.
+    /// The session does not exist, has ended or belongs to another owner.
     NoSuchSession,
-    /// Too much, too many, too long.
+    /// A limit was exceeded.
     Limit(Exceeded),
-    /// This lock has had all the tokens there are.
+    /// The lock has used up all tokens.
     TokensExhausted,
 }
 
-/// Who is in the way.
+/// The holder that blocks a lock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holding {
-    /// A holder; `None` while others are before in the queue of a lock nobody holds.
+    /// A holder. `None` if the lock is free but has waiters in its queue.
     pub owner: Option<Owner>,
-    /// Through which dialect, with the lease's number.
+    /// The dialect and number of the holder's lease.
     pub lease: Option<(Dialect, LeaseNumber)>,
-    /// When the holder got it.
+    /// When the holder's lease was granted.
     pub granted_at: Timestamp,
-    /// When its lease ends unless renewed.
+    /// When the holder's lease ends unless it is renewed.
     pub deadline: Option<Timestamp>,
-    /// How long that is from now.
+    /// The time left until that deadline.
     pub remaining: Option<Span>,
-    /// How many wait already.
+    /// How many leases wait in the queue.
     pub n_waiting: usize,
-    /// The leases the holder's was asked for with, if there are any.
+    /// The group the holder's lease was acquired with, if any.
     pub group: Option<Group>,
-    /// What the holder wants to be shown.
+    /// Metadata that the holder attached to its lease.
     pub metadata: Option<Arc<[u8]>>,
 }
 
-/// A limit that was met, and what it allows.
+/// An exceeded limit and its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exceeded {
-    /// Which.
+    /// The limit that was exceeded.
     pub limit: Limit,
-    /// As much as this: bytes, milliseconds, or how many.
+    /// The maximum, in bytes, milliseconds or items.
     pub allowed: u64,
-    /// The line in which a quota is set.
+    /// The line of the auth file, if the limit is a quota.
     pub line: Option<u32>,
 }
 
-/// Which limit was met. Each is a field of [`crate::Limits`], but for quotas.
+/// The limits a command can exceed. Each is a field of [`crate::Limits`], except the quotas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each is the limit of its name")]
 pub enum Limit {

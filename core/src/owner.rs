@@ -1,20 +1,20 @@
-//! The owners the machine knows, each name kept once.
+//! The known owners, each name stored once.
 
 use crate::account::{Account, Accounts};
 use crate::arena::{Arena, Slot};
 use crate::index::{Index, NameHash};
 use crate::name::{Owner, Peer};
 
-/// What an owner takes up beside its names, about.
+/// The approximate size of an owner without its names.
 const OWNER_BYTES: usize = 64;
 
-/// An owner some lease, session or lapse refers to.
+/// An owner that at least one lease, session or lapse refers to.
 pub(crate) struct Known {
     pub(crate) owner: Owner,
-    /// Whom most of what it has is counted with. A lease that is counted with another says so itself.
+    /// The account that most of its leases count against. A lease with another account stores that account itself.
     pub(crate) account: Slot<Account>,
     n_refs: u32,
-    /// Leases it has, active, waiting or remembered.
+    /// The number of its leases, active, waiting or remembered.
     pub(crate) n_leases: u32,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Owners {
     index: Index<Slot<Known>>,
     hash: NameHash,
     pub(crate) accounts: Accounts,
-    /// What all of them take up.
+    /// The bytes of all owners.
     n_bytes: usize,
 }
 
@@ -37,14 +37,14 @@ impl Owners {
         self.index.find(self.hash.of(owner), |slot| self.arena[*slot].owner == *owner)
     }
 
-    /// One more reference to `owner`, who speaks from `peer` if nobody vouches for it.
+    /// Adds a reference to `owner`. `peer` is the origin of its requests, if it is not authenticated.
     pub(crate) fn retain(&mut self, owner: &Owner, peer: Option<Peer>) -> Slot<Known> {
         let slot = self.find(owner).unwrap_or_else(|| self.add(owner.clone(), peer));
         self.arena[slot].n_refs += 1;
         slot
     }
 
-    /// One more reference to an owner that is known.
+    /// Adds a reference to an existing owner.
     pub(crate) fn retain_known(&mut self, slot: Slot<Known>) {
         self.arena[slot].n_refs += 1;
     }
@@ -55,7 +55,7 @@ impl Owners {
         *n_leases = if is_new { *n_leases + 1 } else { *n_leases - 1 };
     }
 
-    /// One reference less; the last one forgets the owner.
+    /// Removes a reference. The owner is forgotten with its last reference.
     pub(crate) fn release(&mut self, slot: Slot<Known>) {
         self.arena[slot].n_refs -= 1;
         if self.arena[slot].n_refs == 0 {
@@ -66,7 +66,8 @@ impl Owners {
         }
     }
 
-    /// The account of `owner`, found as `known`, when it speaks from `peer`; if anything is counted there.
+    /// Returns the account of `owner` for requests from `peer`, if it exists. `known` is the owner's slot, if it has
+    /// one.
     pub(crate) fn account(
         &self,
         known: Option<Slot<Known>>,
@@ -87,12 +88,12 @@ impl Owners {
         self.arena.iter()
     }
 
-    /// What all of them take up.
+    /// Returns the bytes of all owners.
     pub(crate) fn n_bytes(&self) -> usize {
         self.n_bytes
     }
 
-    /// For [`crate::invariant`].
+    /// Used by [`crate::invariant`].
     pub(crate) fn n_refs(&self, slot: Slot<Known>) -> u32 {
         self.arena[slot].n_refs
     }
@@ -107,7 +108,7 @@ impl Owners {
     }
 }
 
-/// What an owner takes up.
+/// Returns the bytes of an owner.
 pub(crate) fn bytes(owner: &Owner) -> usize {
     OWNER_BYTES + owner.principal.len() + owner.instance.len()
 }

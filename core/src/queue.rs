@@ -7,20 +7,21 @@ use crate::lease::{Lease, LeaseNumber, Mode, Phase};
 use crate::mutant;
 use crate::owner::Known;
 
-/// Who waits. Anybody leaves from anywhere in O(log n); those parked keep their number, and so their place.
+/// The waiting leases of a lock. A lease can leave from any position in O(log n). A parked lease keeps its number, and
+/// so its position.
 #[derive(Default)]
 pub(crate) struct Queue {
     ready: BTreeMap<LeaseNumber, Slot<Lease>>,
     parked: BTreeMap<LeaseNumber, Slot<Lease>>,
-    /// The ready ones by owner: in a grace period one owner goes before all others.
+    /// The ready leases by owner, because in a grace period one owner goes before all others.
     by_owner: BTreeSet<(Slot<Known>, LeaseNumber)>,
-    /// How many wait in counted mode, and the count they agree on.
+    /// How many leases wait in counted mode, and the limit they share.
     n_counted: usize,
     limit: u32,
 }
 
 impl Queue {
-    /// Puts `lease` in its place, among the parked if that is what it is.
+    /// Inserts `lease` at its position, among the parked leases if it is parked.
     pub(crate) fn insert(&mut self, lease: &Lease, slot: Slot<Lease>) {
         if let Mode::Counted(limit) = lease.mode.get() {
             self.n_counted += 1;
@@ -34,7 +35,7 @@ impl Queue {
         }
     }
 
-    /// Takes `lease` out, parked or not.
+    /// Removes `lease`, whether it is parked or not.
     pub(crate) fn remove(&mut self, lease: &Lease) {
         self.n_counted -= usize::from(matches!(lease.mode.get(), Mode::Counted(_)));
         if self.ready.remove(&lease.number).is_some() {
@@ -44,12 +45,12 @@ impl Queue {
         }
     }
 
-    /// The count those waiting in counted mode agree on.
+    /// Returns the limit that the counted waiters share.
     pub(crate) fn limit(&self) -> Option<u32> {
         (self.n_counted > 0).then_some(self.limit)
     }
 
-    /// Whose turn it is.
+    /// Returns the next lease to grant.
     pub(crate) fn first(&self) -> Option<Slot<Lease>> {
         if mutant!(QueueLifo) {
             return self.ready.last_key_value().map(|(_, slot)| *slot);
@@ -57,13 +58,13 @@ impl Queue {
         self.ready.first_key_value().map(|(_, slot)| *slot)
     }
 
-    /// Those of `owner` whose clients are there, in order.
+    /// Returns the waiters of `owner` that are not parked, in order.
     pub(crate) fn of(&self, owner: Slot<Known>) -> impl Iterator<Item = Slot<Lease>> + '_ {
         let all = (owner, LeaseNumber(0))..=(owner, LeaseNumber(u64::MAX));
         self.by_owner.range(all).map(|(_, number)| self.ready[number])
     }
 
-    /// Everybody, in order, parked or not.
+    /// Returns all waiters in order, including parked ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot<Lease>> + '_ {
         let mut ready = self.ready.iter().peekable();
         let mut parked = self.parked.iter().peekable();
@@ -85,7 +86,7 @@ impl Queue {
         self.ready.len()
     }
 
-    /// For [`crate::invariant`].
+    /// Used by [`crate::invariant`].
     pub(crate) fn is_consistent(&self) -> bool {
         self.by_owner.len() == self.ready.len()
             && self.by_owner.iter().all(|(_, number)| self.ready.contains_key(number))

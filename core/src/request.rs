@@ -1,17 +1,17 @@
-//! Request ids: a repeated request finds the effect of the first instead of having a second one.
+//! Request ids: a repeated request finds the effect of the first one instead of having a second effect.
 
-/// What a client asked, so that asking again can be told from asking something else.
+/// A request with an id. The fingerprint tells a repeated request from a different one with the same id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Which kind of request: ids of different operations never meet.
+    /// The kind of request. Each kind has separate ids.
     pub operation: Operation,
-    /// Chosen by the client.
+    /// The id, chosen by the client.
     pub id: Box<str>,
-    /// Of everything else in it but the wait.
+    /// A hash of everything else in the request, except the length of its wait.
     pub fingerprint: u64,
 }
 
-/// The operations a request id can belong to.
+/// The kinds of requests that can have an id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[expect(missing_docs, reason = "the commands of the same names")]
 pub enum Operation {
@@ -20,8 +20,8 @@ pub enum Operation {
     Release,
 }
 
-/// FNV-1a. Stored in journals, so it may never change; collisions hurt only whoever makes them, because ids
-/// are looked up per owner.
+/// An FNV-1a hash. It is stored in journals, so it must never change. Ids are looked up per owner, so a client that
+/// causes collisions harms only itself.
 pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
@@ -29,7 +29,7 @@ impl Fingerprint {
         Self(0xCBF2_9CE4_8422_2325)
     }
 
-    /// Length first, so that moving a byte from one field to the next changes the result.
+    /// Adds a text. Its length comes first, so that moving a byte from one field to the next changes the hash.
     pub(crate) fn text(mut self, text: &[u8]) -> Self {
         self.write(&(text.len() as u64).to_le_bytes());
         self.write(text);

@@ -1,13 +1,13 @@
-//! When a client that was refused should ask again.
+//! Computes when a rejected client should retry.
 
 use crate::time::Span;
 
-/// The soonest and the latest a refused client is told to come back.
+/// The bounds for the retry delay of rejected clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryHint {
-    /// Not before.
+    /// The minimum delay.
     pub min: Span,
-    /// Not after.
+    /// The maximum delay.
     pub max: Span,
 }
 
@@ -18,12 +18,12 @@ impl Default for RetryHint {
 }
 
 impl RetryHint {
-    /// A quarter of the time the holder has left, within bounds, and later the more are refused: the
-    /// `nth_refused` in a row comes a little after the one before, so that they do not return together.
+    /// Returns a quarter of the time the holder has left, within the bounds. With several rejections in a row,
+    /// `nth_refused` spreads the delays, so that the clients do not all retry at the same time.
     pub fn after(&self, remaining: Option<Span>, nth_refused: usize) -> Span {
         let quarter = remaining.map_or(self.max.as_nanos(), |span| span.as_nanos() / 4);
         let base = quarter.clamp(self.min.as_nanos(), self.max.as_nanos());
-        // Places between half of it and all of it, visited so that neighbours are far apart.
+        // The spread is between half of the delay and all of it. Successive clients get values that are far apart.
         let place = (nth_refused as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
         let spread = base / 2 * place / (1 << 16);
         let spread_base = if nth_refused == 0 { base } else { base / 2 + spread };

@@ -10,7 +10,7 @@ use crate::name::{Dialect, Owner, Peer};
 use crate::owner::Known;
 use crate::time::{Span, Timestamp};
 
-/// Counts up over everything a store ever saw. Public.
+/// The number of a session. Numbers grow over the whole life of a store and are public.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionNumber(pub u64);
 
@@ -20,7 +20,7 @@ impl fmt::Debug for SessionNumber {
     }
 }
 
-/// A hash of the secret that only the session's owner knows. The secret itself never gets here.
+/// The hash of a session's secret. Only the client knows the secret: the core never sees it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionDigest(pub [u8; 32]);
 
@@ -30,14 +30,14 @@ impl fmt::Debug for SessionDigest {
     }
 }
 
-/// What a session was opened with, for dialects that ask for credentials only then.
+/// The credential that opened a session, for dialects that check credentials only then.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credential {
-    /// Its id, never the credential itself.
+    /// The id of the credential, never the credential itself.
     pub id: Arc<str>,
-    /// The groups its principal was in.
+    /// The groups of its principal.
     pub groups: Vec<Arc<str>>,
-    /// No session lives longer than this by it, however often it is kept alive.
+    /// When the credential expires. Keep-alives cannot extend a session beyond this time.
     pub not_after: Timestamp,
 }
 
@@ -46,30 +46,30 @@ pub(crate) struct Session {
     pub(crate) number: SessionNumber,
     pub(crate) digest: SessionDigest,
     pub(crate) owner: Slot<Known>,
-    /// Whom it is counted with.
+    /// The account the session counts against.
     pub(crate) account: Slot<Account>,
     pub(crate) dialect: Dialect,
     pub(crate) ttl: Span,
     pub(crate) opened_at: Timestamp,
-    /// When it expires, or when it ended.
+    /// When the session expires, or when it ended.
     pub(crate) deadline: Timestamp,
-    /// Over; its leases are being worked off.
+    /// Set once the session has ended. Its leases end one by one afterwards.
     pub(crate) ended: Option<Ending>,
     pub(crate) credential: Option<Arc<Credential>>,
-    /// The list of its leases, most recent first.
+    /// The head of the list of its leases, most recent first.
     pub(crate) leases: Option<Slot<Lease>>,
-    /// Not counting shares.
+    /// The number of leases, not counting shares.
     pub(crate) n_leases: u32,
 }
 
 impl Session {
-    /// How it has ended by `now`, whether or not that was written down yet.
+    /// Returns how the session has ended by `now`, even if its end is not recorded yet.
     pub(crate) fn ending(&self, now: Timestamp) -> Option<Ending> {
         self.ended.or((now >= self.deadline).then_some(Ending::Expired))
     }
 }
 
-/// All there is to know of a session, free of slots.
+/// The complete state of a session, with names instead of slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in `Session`, documented there or plain")]
 pub struct SessionRecord {

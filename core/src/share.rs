@@ -1,8 +1,8 @@
-//! Shares: leases that a lock on a path takes of the folders around it.
+//! Shares: leases that a lock on a path takes on its parent directories.
 //!
-//! The protocols that lock paths take several leases for one lock: its own, and a share of each folder around it. A
-//! client never asks for a share by name. So the number of shares is not limited, a share does not count as a held
-//! lock, and shares are not reported.
+//! Protocols that lock paths take several leases for one lock: the lock's own lease, and a share of each parent
+//! directory. Clients never request shares by name. So the number of shares per lock is not limited, a share does not
+//! count as a held lock, and shares do not appear in events.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,12 @@ use crate::mutant;
 use crate::name::Dialect;
 use crate::state::State;
 
-/// The protocols that lock paths.
+/// The dialects that lock paths.
 pub const OF_PATHS: &[Dialect] = &[Dialect(4), Dialect(8)];
 
-/// Is this the name of a lock for shares, and so not of a file or folder? A folder has three such locks: its tree, its
-/// readers and its members. The topmost folder is `/`, with a lock like any other folder.
+/// Returns whether this is the name of a lock for shares, and so not the name of a file or directory. A directory has
+/// three such locks: its tree, its readers and its members. The root directory is `/`, with a lock like any other
+/// directory.
 pub fn is_share_name(name: &str) -> bool {
     match name.as_bytes() {
         b"/" => false,
@@ -26,23 +27,23 @@ pub fn is_share_name(name: &str) -> bool {
     }
 }
 
-/// Is a lease of this protocol on a lock of this name a share?
+/// Returns whether a lease of this dialect on a lock of this name is a share.
 pub fn is_share(dialect: Dialect, name: &str) -> bool {
     OF_PATHS.contains(&dialect) && is_share_name(name)
 }
 
-/// How many locks and leases are held. Derived, never journaled.
+/// How many locks and leases are held. Derived from the leases, never journaled.
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) n_locks: usize,
-    /// Active leases that are not shares.
+    /// The number of active leases that are not shares.
     pub(crate) n_leases: usize,
-    /// For locks with the name of a share, how many leases hold more than a share. Few locks have any.
+    /// For locks with the name of a share: how many of their leases are not shares. Few locks have such leases.
     claims: BTreeMap<Slot<Lock>, u32>,
 }
 
 impl Held {
-    /// For [`crate::invariant`].
+    /// Used by [`crate::invariant`].
     pub(crate) fn n_claims(&self, lock: Slot<Lock>) -> u32 {
         self.claims.get(&lock).copied().unwrap_or_default()
     }
@@ -53,7 +54,7 @@ impl State {
         is_share(lease.dialect, &self.locks[lease.lock].name)
     }
 
-    /// A lease has become a holder of its lock.
+    /// Counts a lease that became a holder of its lock.
     pub(crate) fn count_holder(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
         if self.is_share(&self.leases[slot]) && !mutant!(SharesCounted) {
             return;
@@ -70,7 +71,7 @@ impl State {
         self.held.n_leases += 1;
     }
 
-    /// A lease is no longer a holder of its lock.
+    /// Subtracts a lease that stopped holding its lock.
     pub(crate) fn discount_holder(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
         if self.is_share(&self.leases[slot]) && !mutant!(SharesCounted) {
             return;
@@ -90,7 +91,7 @@ impl State {
         self.held.n_leases -= 1;
     }
 
-    /// Does a lock have the name of a share, and only shares, and no waiters?
+    /// Returns whether a lock has the name of a share, only shares as holders, and no waiters.
     pub(crate) fn is_only_shared(&self, lock: Slot<Lock>) -> bool {
         let Lock { name, .. } = &self.locks[lock];
         is_share_name(name) && self.held.n_claims(lock) == 0 && self.locks[lock].queue().is_none()

@@ -1,4 +1,4 @@
-//! The whole state as rows, for a store to keep and to give back.
+//! The whole state as rows, for a store to save and load.
 
 use std::sync::Arc;
 
@@ -14,30 +14,30 @@ use crate::time::Timestamp;
 use crate::token::Token;
 use crate::view;
 
-/// One row. Given back in the order of the variants.
+/// One row of a snapshot. A store must load rows in the order of these variants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Row {
-    /// What the next lease and session will be numbered, and the latest time anything happened.
+    /// The counters and settings of the whole store.
     Meta {
-        /// Of the next lease.
+        /// The number of the next lease.
         next_lease: LeaseNumber,
-        /// Of the next session.
+        /// The number of the next session.
         next_session: SessionNumber,
-        /// Lock time.
+        /// The lock time of the latest command.
         now: Timestamp,
-        /// The token floor of every namespace that is not among the rows.
+        /// The token floor of all namespaces that are not among the rows.
         floor: Token,
-        /// Maintenance is on.
+        /// Whether maintenance mode is on.
         maintenance: bool,
     },
     /// A namespace and its token floor.
     Namespace {
-        /// Its name.
+        /// The name of the namespace.
         name: Arc<str>,
-        /// At least the last token of each of its locks that was forgotten.
+        /// At least the last token of each of its forgotten locks.
         floor: Token,
     },
-    /// A lock beside its leases.
+    /// A lock without its leases.
     Lock(LockRecord),
     /// A session.
     Session(SessionRecord),
@@ -46,8 +46,8 @@ pub enum Row {
 }
 
 impl Machine {
-    /// Every row, in the order of the variants and within one in an order of its own, the same for the same
-    /// state however it came about.
+    /// Returns all rows, in the order of the variants. Equal states produce equal rows in the same order, however they
+    /// came about.
     pub fn export(&self) -> Vec<Row> {
         let state = &self.state;
         let mut rows = vec![self.export_meta()];
@@ -70,7 +70,7 @@ impl Machine {
         rows
     }
 
-    /// The first row alone.
+    /// Returns only the first row, with the counters and settings.
     pub fn export_meta(&self) -> Row {
         let state = &self.state;
         Row::Meta {
@@ -82,7 +82,7 @@ impl Machine {
         }
     }
 
-    /// The machine these rows came from, to be completed as [`Importer::finish`] says.
+    /// Builds a machine from rows. Complete it as described at [`Importer::finish`].
     pub fn import(
         limits: Limits,
         hash_seed: u128,
@@ -93,31 +93,31 @@ impl Machine {
         Ok(importer.finish())
     }
 
-    /// The same, a row at a time, for a store that does not want to hold them all.
+    /// Like [`Machine::import`], but takes one row at a time, so that a store need not hold all rows in memory.
     pub fn importer(limits: Limits, hash_seed: u128) -> Importer {
         Importer(Self::new(limits, hash_seed))
     }
 }
 
-/// A machine that is being put together from rows.
+/// A machine that is being built from rows.
 pub struct Importer(Machine);
 
 impl Importer {
-    /// About how many locks and leases there will be: it is quicker if that is known beforehand.
+    /// Reserves space for about this many locks and leases, which makes the import faster.
     pub fn expect(&mut self, n_locks: usize, n_leases: usize) {
         let state = &mut self.0.state;
-        // Nothing is in there yet that would have to be hashed again.
+        // The indexes are still empty, so no entry needs to be hashed again.
         state.lock_index.reserve(n_locks, |_| 0);
         state.lease_index.reserve(n_leases, |_| 0);
     }
 
-    /// The next row.
+    /// Adds the next row.
     pub fn add(&mut self, row: Row) -> Result<(), Incoherent> {
         self.0.state.import(row)
     }
 
-    /// There are no more rows. What the journal says happened since comes next, then [`Machine::absorbed`]:
-    /// only then is it known which queues are left to be looked at.
+    /// Completes the import. Next, apply the journal from after the snapshot, then call [`Machine::absorbed`]: only
+    /// then is it known which queues need a check.
     pub fn finish(mut self) -> Machine {
         self.0.state.rest_all();
         self.0
@@ -138,12 +138,14 @@ impl State {
                 if self.namespaces.find(&name).is_some() {
                     return Err(Incoherent(format!("namespace {name:?} is there twice")));
                 }
-                // Not the floor of unknown ones: a namespace that was forgotten since may have raised it.
+                // Uses the row's floor, because a namespace that was forgotten since might have raised the floor of
+                // unknown ones.
                 self.namespaces.add(&name, floor);
             }
             Row::Lock(record) => self.import_lock(record)?,
             Row::Session(record) => self.add_session(&record),
-            // A holder's grant ends any lapse; a lapse after it is in the lock's row, which came before.
+            // A holder's grant ends any lapse. A lapse after that grant is in the lock's row, which was imported
+            // earlier.
             Row::Lease(mut record) => {
                 record.group = record.group.filter(|_| !mutant!(GroupNotStored));
                 self.add_lease(&record)?;
@@ -161,14 +163,14 @@ impl State {
             self.locks[slot].last_token = record.last_token;
         }
         if let Some(LapseRecord { owner, dialect, expired_at, grace_until }) = record.lapse {
-            // Whom its owner is counted with is not known of a lapse, and nothing is counted by one.
+            // A lapse does not record the peer of its owner. Nothing is counted by a lapse, so it is not needed.
             let owner = self.owners.retain(&owner, None);
             self.set_lapse(slot, Lapse { owner, dialect, expired_at, grace_until });
         }
         Ok(())
     }
 
-    /// Locks come before their leases, so only now is it known which of them are idle.
+    /// Marks unused locks as idle. Locks are imported before their leases, so this is known only at the end.
     fn rest_all(&mut self) {
         let busy = self.locks.iter().filter(|(_, lock)| matches!(lock.usage, Usage::Busy(_)));
         for slot in busy.map(|(slot, _)| slot).collect::<Vec<_>>() {

@@ -1,7 +1,7 @@
-//! Everything the machine remembers, and how to find it.
+//! The complete state of the machine, with its indexes.
 //!
-//! Reading is free for all; writing is [`crate::absorb`]'s alone. What is derived (indexes, deadlines, the
-//! lists of idle and pending locks) is kept here too and never journaled.
+//! All code in this crate can read it, but only [`crate::absorb`] changes it. Derived data (indexes, deadlines, the
+//! lists of idle and pending locks) is stored here too and is never journaled.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,7 +26,7 @@ use crate::token::Token;
 use crate::vigil::Vigil;
 
 pub(crate) struct State {
-    /// The latest time anything happened.
+    /// The time of the latest command or change.
     pub(crate) now: Timestamp,
     pub(crate) hash: NameHash,
     pub(crate) namespaces: Namespaces,
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) lock_index: Index<Slot<Lock>>,
     pub(crate) leases: Arena<Lease>,
     pub(crate) lease_index: Index<Slot<Lease>>,
-    /// One entry for every request id remembered, leading to the lease it is remembered with.
+    /// The remembered request ids, each leading to the lease that remembers it.
     pub(crate) requests: Index<Filed>,
     pub(crate) sessions: Arena<Session>,
     pub(crate) session_numbers: BTreeMap<SessionNumber, Slot<Session>>,
@@ -43,36 +43,36 @@ pub(crate) struct State {
     pub(crate) lease_deadlines: Deadlines<Lease>,
     pub(crate) session_deadlines: Deadlines<Session>,
     pub(crate) grace_deadlines: Deadlines<Lock>,
-    /// Locks whose queue may have somebody to grant or to give up.
+    /// Locks whose queue might have a waiter to grant or to end.
     pub(crate) pending: VecDeque<Slot<Lock>>,
-    /// Ended sessions with leases left to end.
+    /// Ended sessions that still have leases to end.
     pub(crate) ending: VecDeque<Slot<Session>>,
     pub(crate) idle: IdleLocks,
     /// Ended leases that stay readable, by the time of their end.
     pub(crate) kept: BTreeSet<(Timestamp, LeaseNumber)>,
-    /// Ended leases that only answer for what was asked of them, by the time of their end.
+    /// Ended leases kept only to answer repeated requests, by the time of their end.
     pub(crate) answered: BTreeSet<(Timestamp, LeaseNumber)>,
     pub(crate) next_lease: LeaseNumber,
     pub(crate) next_session: SessionNumber,
     pub(crate) n_active: usize,
     pub(crate) held: Held,
     pub(crate) n_queued: usize,
-    /// Sessions of each dialect.
+    /// The number of sessions by dialect, including ended ones that still have leases to end.
     pub(crate) n_sessions: BTreeMap<Dialect, usize>,
-    /// What leases and the names of locks take up.
+    /// The bytes of all leases and of the names of locks.
     pub(crate) footprint: Footprint,
     pub(crate) share: Share,
-    /// Accounts that have more than their share of the remembered ended leases.
+    /// The accounts whose ended leases exceed their share.
     pub(crate) crowded: BTreeSet<Slot<Account>>,
     pub(crate) maintenance: bool,
-    /// Leases in queues by owner.
+    /// The queued leases by owner.
     pub(crate) waiting: BTreeSet<(Slot<Known>, LeaseNumber)>,
-    /// Leases that stay readable after their end, whether or not that has come: they can be listed.
+    /// The leases that can be listed: those that stay readable after their end, ended or not.
     pub(crate) listed: BTreeSet<LeaseNumber>,
     pub(crate) vigil: Vigil,
-    /// Locks that are free though somebody waits for them.
+    /// The number of locks that are free but have waiters.
     pub(crate) n_convoys: usize,
-    /// The locks before this slot are in their namespaces' catalogs.
+    /// The locks in slots below this one are in their namespaces' catalogs.
     pub(crate) catalogued: usize,
 }
 
@@ -156,19 +156,19 @@ impl State {
         &self.owners.get(slot).owner
     }
 
-    /// Whom a lease is counted with.
+    /// Returns the account a lease counts against.
     pub(crate) fn account_of(&self, lease: &Lease) -> Slot<Account> {
         let own = lease.extra.as_ref().and_then(|extra| extra.account);
         own.unwrap_or_else(|| self.owners.get(lease.owner).account)
     }
 
-    /// What everything takes up.
+    /// Returns the bytes of the whole state.
     pub(crate) fn footprint(&self) -> Footprint {
         let names = self.footprint.names + self.owners.n_bytes() + self.namespaces.n_bytes();
         Footprint { names, ..self.footprint }
     }
 
-    /// The lease that remembers a request with this id of this owner.
+    /// Returns the lease that remembers the request with this id, owner and kind.
     pub(crate) fn find_request(&self, scope: &Scope<'_>) -> Option<(Slot<Lease>, &Request)> {
         let owner = self.owners.find(scope.owner)?;
         let filed = self.requests.find(self.request_hash(scope), |filed| {
@@ -190,13 +190,13 @@ impl State {
         &self.namespaces.get(self.locks[lease.lock].namespace).name
     }
 
-    /// Every holder of a lock.
+    /// Returns all holders of a lock, latest grant first.
     pub(crate) fn holders(&self, lock: Slot<Lock>) -> impl Iterator<Item = Slot<Lease>> + '_ {
         let first = self.locks[lock].busy().and_then(|busy| busy.holders);
         std::iter::successors(first, |slot| self.leases[*slot].in_lock.after)
     }
 
-    /// When a lease ends unless renewed: its own deadline or its session's, whichever comes first.
+    /// Returns when a lease ends unless it is renewed: at its own deadline or its session's, whichever comes first.
     pub(crate) fn deadline(&self, lease: &Lease) -> Timestamp {
         match lease.session() {
             Some(session) if lease.is_active() => {
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// How and when a lease that is not marked as ended has in truth ended by `now`.
+    /// Returns how and when a lease has ended by `now`, for a lease that is not marked as ended yet.
     pub(crate) fn overdue(&self, lease: &Lease, now: Timestamp) -> Option<(Ending, Timestamp)> {
         let session = lease.session().filter(|_| !mutant!(SessionIgnored));
         let session = session.map(|session| &self.sessions[session]);
@@ -219,7 +219,7 @@ impl State {
         }
     }
 
-    /// Has anything fallen due that was not worked off yet? If not, every lock is as it seems.
+    /// Returns whether any deadline has passed that is not handled yet. If not, no lease is overdue.
     pub(crate) fn is_behind(&self, now: Timestamp) -> bool {
         let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
         !self.ending.is_empty()
@@ -227,10 +227,11 @@ impl State {
             || is_due(self.session_deadlines.first().map(|(at, _)| at))
     }
 
-    /// Could the lock take one more holder of this mode and protocol? Does not check the queue and the grace period.
+    /// Returns whether the lock could have one more holder of this mode and dialect. Does not check the queue and the
+    /// grace period.
     ///
-    /// A share always fits: otherwise one client's locks would keep all others out of a common folder. The leases of a
-    /// principal are limited all the same.
+    /// A share always fits. Otherwise the locks of one client could block a common parent directory for all others. The
+    /// limit on leases per principal still applies.
     pub(crate) fn admits(
         &self,
         lock: Slot<Lock>,
@@ -250,7 +251,8 @@ impl State {
         }
     }
 
-    /// Whose turn it is: the first in the queue, or in a grace period the first of the last owner.
+    /// Returns the next waiter to grant: the first in the queue, or during a grace period the first waiter of the last
+    /// owner.
     pub(crate) fn next_waiter(&self, lock: Slot<Lock>, now: Timestamp) -> Option<Slot<Lease>> {
         let queue = self.locks[lock].queue()?;
         match self.locks[lock].grace(now) {
@@ -262,7 +264,7 @@ impl State {
         }
     }
 
-    /// The count all counted holders and waiters of a lock agree on, if there are any.
+    /// Returns the limit that all counted holders and waiters of a lock share, if there are any.
     pub(crate) fn limit(&self, lock: Slot<Lock>) -> Option<u32> {
         let holder = self.holders(lock).next().map(|holder| self.leases[holder].mode.get());
         match holder {
@@ -271,13 +273,13 @@ impl State {
         }
     }
 
-    /// The token of a lock's next grant.
+    /// Returns the token of a lock's next grant, or `None` if all tokens are used up.
     pub(crate) fn next_token(&self, lock: Option<Slot<Lock>>, namespace: &str) -> Option<Token> {
         let last = lock.map_or(Token::ZERO, |lock| self.locks[lock].last_token);
         last.max(self.namespaces.floor_of(namespace)).next()
     }
 
-    /// The set an ended lease is remembered in.
+    /// Returns the set that remembers ended leases of this kind.
     pub(crate) fn memory_of(&mut self, keep: bool) -> &mut BTreeSet<(Timestamp, LeaseNumber)> {
         if keep { &mut self.kept } else { &mut self.answered }
     }
@@ -287,7 +289,7 @@ impl State {
     }
 }
 
-/// Within what a request id means one thing.
+/// The scope within which a request id is unique.
 pub(crate) struct Scope<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) owner: &'a Owner,

@@ -1,4 +1,4 @@
-//! Lock time: nanoseconds that only grow. Where they come from is the engine's affair.
+//! Lock time: nanoseconds that never decrease. The engine derives them from a clock.
 
 use std::fmt;
 use std::ops::Add;
@@ -8,27 +8,27 @@ use std::ops::Add;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The first instant there is.
+    /// The start of lock time.
     pub const ZERO: Self = Self(0);
-    /// Later than every instant: the deadline of what has none.
+    /// Later than every instant. Used as the deadline of leases that never expire.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The instant `nanos` after zero.
+    /// Returns the instant `nanos` nanoseconds after zero.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since zero.
+    /// Returns the nanoseconds since zero.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// How long from `earlier` until this; nothing if it is not later.
+    /// Returns the time from `earlier` until this instant, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// `None` for [`Timestamp::NEVER`].
+    /// Returns `None` for [`Timestamp::NEVER`].
     pub fn finite(self) -> Option<Self> {
         (self != Self::NEVER).then_some(self)
     }
@@ -56,30 +56,31 @@ impl fmt::Debug for Timestamp {
 pub struct Span(u64);
 
 impl Span {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Self = Self(0);
 
-    /// `nanos` nanoseconds.
+    /// Returns a span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// `millis` milliseconds, or the longest span there is.
+    /// Returns a span of `millis` milliseconds, or the longest possible span.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// `secs` seconds, or the longest span there is.
+    /// Returns a span of `secs` seconds, or the longest possible span.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// In nanoseconds.
+    /// Returns the length in nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// In whole milliseconds, rounded down: a client told less gives up sooner, never later.
+    /// Returns the length in whole milliseconds. Rounds down, so that a client stops using its lease too early rather
+    /// than too late.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }

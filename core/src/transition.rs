@@ -1,7 +1,7 @@
-//! One command at work: what all commands share.
+//! The execution of one command: the operations that all commands share.
 //!
-//! Deciding code reads the state freely and changes it only by [`Transition::record`]. Rules about what is
-//! granted to whom stand here and nowhere else.
+//! Deciding code reads the state freely, but changes it only through [`Transition::record`]. The rules for granting
+//! locks are all in this file.
 
 use std::collections::VecDeque;
 
@@ -21,22 +21,22 @@ use crate::view::{self, LeaseView};
 /// Minimum number of holders of one lock that a command checks, even if fewer may hold the lock.
 const SETTLED_MAX: u32 = 10_000;
 
-/// A command at work at `now`.
+/// The execution of one command at time `now`.
 pub struct Transition<'m> {
     pub(crate) state: &'m mut State,
     pub(crate) limits: &'m Limits,
     pub(crate) now: Timestamp,
-    /// Those of the commands before it in the batch come first.
+    /// The changes of the batch. Those of earlier commands come first.
     pub(crate) changes: &'m mut Vec<Change>,
-    /// How many those are.
+    /// The number of changes by earlier commands.
     pub(crate) n_before: usize,
     pub(crate) wakeups: Vec<LeaseNumber>,
     pub(crate) facts: &'m mut Vec<Fact>,
-    /// Locks that were left or taken together with another one: their queues are to be looked at too.
+    /// Locks whose queues must be checked, because this command released or acquired them together with another lock.
     pub(crate) stirred: VecDeque<Slot<Lock>>,
 }
 
-/// How a lease is to end.
+/// How a lease ends.
 #[derive(Clone)]
 pub(crate) struct End {
     pub(crate) how: Ending,
@@ -52,7 +52,7 @@ impl End {
 }
 
 impl Transition<'_> {
-    /// Does what `change` says, and remembers that it was done.
+    /// Applies a change to the state and records it.
     pub(crate) fn record(&mut self, change: Change) {
         self.facts.extend(self.state.fact(&change));
         if let Err(incoherent) = self.state.absorb(self.now, &change) {
@@ -61,13 +61,13 @@ impl Transition<'_> {
         self.changes.push(change);
     }
 
-    /// How many changes this command has made so far.
+    /// Returns how many changes this command has made so far.
     pub(crate) fn n_changes(&self) -> usize {
         self.changes.len() - self.n_before
     }
 
-    /// Makes a lock what it truly is at `now`: holders whose time is up are gone, and whoever is next has
-    /// it. After this, what the state says of the lock can be believed, whether or not a sweep has run.
+    /// Brings a lock up to date at `now`: ends overdue holders and grants the lock to the next waiters. Afterwards the
+    /// state of the lock is accurate, whether or not a sweep has run.
     pub(crate) fn settle(&mut self, lock: Slot<Lock>) {
         self.expire_holders(lock);
         self.promote(lock);
@@ -85,7 +85,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Ends a lease whose time, or whose session's, is up. Those that wait together are over together.
+    /// Ends a lease if its deadline or its session's has passed. If it waits in a group, the whole group ends. Returns
+    /// whether it ended.
     pub(crate) fn expire_if_due(&mut self, slot: Slot<Lease>) -> bool {
         let overdue = self.state.overdue(&self.state.leases[slot], self.now);
         if let Some((how, at)) = overdue {
@@ -94,15 +95,15 @@ impl Transition<'_> {
         overdue.is_some()
     }
 
-    /// Ends a lease; one that waits together with others ends with them.
+    /// Ends a lease. If it waits in a group, the whole group ends.
     pub(crate) fn end(&mut self, slot: Slot<Lease>, end: End) {
         let lease = &self.state.leases[slot];
         let was_queued = lease.phase.is_queued();
         if was_queued && let Some(group) = lease.group() {
             return self.end_together(slot, group, end);
         }
-        // A lease that was never granted leaves nothing to answer for. One that was given back leaves its
-        // request ids; one that was lost must be able to tell its owner so.
+        // A lease that was never granted need not be remembered. A released lease is remembered for its request ids. A
+        // lost lease is remembered so that its owner can be told how it ended.
         let is_remembered = !was_queued
             && (end.how != Ending::Released
                 || end.request.is_some()
@@ -115,8 +116,8 @@ impl Transition<'_> {
         }
     }
 
-    /// Gives the lock to whoever is next, as often as it can be given, and then every other lock that was stirred
-    /// on the way; in bounded steps, the rest later.
+    /// Grants a lock to the next waiters as long as it admits them, and then checks all locks in `stirred`. The number
+    /// of steps is bounded: the next sweep does the rest.
     pub(crate) fn promote(&mut self, lock: Slot<Lock>) {
         let mut n_steps = 0;
         self.promote_one(lock, &mut n_steps);
@@ -125,7 +126,7 @@ impl Transition<'_> {
         }
     }
 
-    /// The same for all locks that were stirred, if any were.
+    /// Does the same for all locks in `stirred`, if there are any.
     pub(crate) fn promote_stirred(&mut self) {
         if let Some(lock) = self.stirred.pop_front() {
             self.promote(lock);
@@ -170,7 +171,7 @@ impl Transition<'_> {
         self.wakeups.push(number);
     }
 
-    /// The lock's queue is to be looked at again by the next sweep.
+    /// Schedules a check of the lock's queue for the next sweep.
     pub(crate) fn postpone(&mut self, lock: Slot<Lock>) {
         let busy = self.state.locks[lock].busy_mut();
         if !busy.pending {
@@ -179,7 +180,7 @@ impl Transition<'_> {
         }
     }
 
-    /// The lease of this owner, through this dialect, among a lock's holders.
+    /// Returns the lease through which this owner holds the lock, in this dialect.
     pub(crate) fn held_by(
         &self,
         lock: Slot<Lock>,

@@ -1,4 +1,4 @@
-//! What can be seen of the machine from outside: copies that stay true to the moment they were taken.
+//! Read-only copies of parts of the state. They do not change with later commands.
 
 use std::sync::Arc;
 
@@ -13,51 +13,51 @@ use crate::state::State;
 use crate::time::{Span, Timestamp};
 use crate::token::Token;
 
-/// A lease, without what it would cost to copy.
+/// A copy of a lease, without the parts that are costly to copy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseView {
-    /// Number and proof. Only for its owner's eyes.
+    /// The number and secret of the lease. Must be shown only to its owner.
     pub id: LeaseId,
-    /// Whose.
+    /// The owner of the lease.
     pub owner: Owner,
-    /// Through which dialect.
+    /// The dialect of the request for the lease.
     pub dialect: Dialect,
-    /// With whom it shares.
+    /// Whether the lease shares the lock, and with which other leases.
     pub mode: Mode,
-    /// Where it is in its life.
+    /// The stage of the lease's life.
     pub phase: Phase,
-    /// Its fencing token; zero while it waits.
+    /// Its fencing token, or zero while it waits.
     pub token: Token,
-    /// One more with every change.
+    /// The version, increased by every change.
     pub version: u32,
-    /// When it was asked for.
+    /// When the lease was requested.
     pub created_at: Timestamp,
-    /// When it was granted.
+    /// When the lease was granted.
     pub granted_at: Timestamp,
-    /// When it was last renewed, or granted.
+    /// When the lease was last renewed, or else granted.
     pub renewed_at: Timestamp,
-    /// When its wait is over, when it ends unless renewed, or when it ended. `None`: never.
+    /// When its wait ends, when it expires, or when it ended. `None` if it never expires.
     pub deadline: Option<Timestamp>,
-    /// What a grant gives it.
+    /// How long a grant lasts without a renewal.
     pub ttl: Option<Span>,
-    /// For how long after its expiry the lock stays reserved for its owner.
+    /// How long the lock stays reserved for its owner after the lease expires.
     pub grace: Span,
-    /// The leases it was asked for with, if there are any.
+    /// The group it was requested with, if any.
     pub group: Option<Group>,
-    /// What its owner wants to be shown.
+    /// Metadata that its owner attached.
     pub metadata: Option<Arc<[u8]>>,
 }
 
 impl LeaseView {
-    /// About what one takes up beside its metadata.
+    /// The approximate size of a view without its metadata.
     pub const BYTES: usize = 256;
 
-    /// How long it still lasts at `now`; `None` if forever.
+    /// Returns the time left at `now`, or `None` if the lease never expires.
     pub fn remaining(&self, now: Timestamp) -> Option<Span> {
         self.deadline.map(|deadline| deadline.since(now))
     }
 
-    /// Shows the lease as it is after its end.
+    /// Updates the view of a lease that has just ended.
     pub(crate) fn end(&mut self, how: Ending, at: Timestamp) {
         self.phase = Phase::Ended(how);
         self.deadline = Some(at);
@@ -70,20 +70,20 @@ impl LeaseView {
 pub struct LockView {
     /// The token of its latest grant.
     pub last_token: Token,
-    /// Who has it, latest grant first; no more than were asked for.
+    /// The holders, latest grant first, up to the requested number.
     pub holders: Vec<LeaseView>,
-    /// How many have it.
+    /// The number of holders.
     pub n_holders: usize,
-    /// Who waits, in order; no more than were asked for.
+    /// The waiters in order, up to the requested number.
     pub queue: Vec<LeaseView>,
-    /// How many wait.
+    /// The number of waiters.
     pub n_waiting: usize,
-    /// Who let it expire last, if nobody got it since.
+    /// The owner that let the lock expire last, if it was not granted since.
     pub lapse: Option<LapseRecord>,
 }
 
 impl LockView {
-    /// About how much there is to show.
+    /// Returns the approximate size of the view in bytes.
     pub fn n_bytes(&self) -> usize {
         let leases = self.holders.iter().chain(&self.queue);
         let bytes = |lease: &LeaseView| {
@@ -93,14 +93,14 @@ impl LockView {
     }
 }
 
-/// How much there is.
+/// How many locks, leases, sessions and other objects there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Locks held, waited for or remembered.
     pub n_locks: usize,
-    /// Of these, the ones nobody uses.
+    /// The number of these locks that are unused.
     pub n_idle: usize,
-    /// Held locks: by one or several holders, not counting locks with shares only.
+    /// Locks with at least one holder that is not a share.
     pub n_held: usize,
     /// Active leases that are not shares.
     pub n_held_leases: usize,
@@ -108,36 +108,37 @@ pub struct Counts {
     pub n_active: usize,
     /// Waiting leases.
     pub n_waiting: usize,
-    /// Ended leases still remembered.
+    /// Ended leases that are still remembered.
     pub n_ended: usize,
-    /// Sessions.
+    /// Sessions, including ended ones that still have leases to end.
     pub n_sessions: usize,
-    /// Locks that are free though somebody waits for them together with others.
+    /// Locks that are free but have waiters, which wait for a group of locks.
     pub n_convoys: usize,
-    /// Request ids remembered.
+    /// Remembered request ids.
     pub n_requests: usize,
     /// Namespaces.
     pub n_namespaces: usize,
-    /// Bytes, by what they are for.
+    /// Bytes, by purpose.
     pub bytes: Footprint,
 }
 
-/// How much there is in one namespace.
+/// How many locks and leases one namespace has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamespaceCount {
-    /// Its name.
+    /// The name of the namespace.
     pub name: Arc<str>,
-    /// Locks held or waited for.
+    /// Locks that are held, waited for, or have remembered leases.
     pub n_locks: usize,
-    /// Leases active or waiting.
+    /// Waiting and active leases.
     pub n_leases: u32,
 }
 
-/// How much there is in those with the most leases, in the order of their names, and in all others.
+/// Returns the namespaces with the most leases, ordered by name, the number of other namespaces, and the number of
+/// leases in those.
 pub(crate) fn namespaces(state: &State, n_max: usize) -> (Vec<NamespaceCount>, usize, u64) {
     let mut all: Vec<_> = state.namespaces.iter().collect();
     if n_max < all.len() {
-        // Those with as many are told apart by their names, so that it is the same ones each time.
+        // Ties are resolved by name, so that the result is stable.
         all.select_nth_unstable_by(n_max, |a, b| {
             b.n_leases.cmp(&a.n_leases).then_with(|| a.name.cmp(&b.name))
         });
@@ -173,22 +174,22 @@ pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
     }
 }
 
-/// How much of a lock is shown.
+/// How much of a lock a view contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Detail {
-    /// Most of its queue.
+    /// Maximum waiters.
     pub n_queue_max: usize,
-    /// About how many bytes its holders may have, and its queue; the first holder is always shown.
+    /// Approximate maximum bytes of the holders, and of the waiters. The first holder is always included.
     pub n_bytes_max: usize,
 }
 
 impl Detail {
-    /// All of its holders, and this many of its queue.
+    /// Includes all holders, and at most `n_queue_max` waiters.
     pub fn queue(n_queue_max: usize) -> Self {
         Self { n_queue_max, n_bytes_max: usize::MAX }
     }
 
-    /// As many of these as may be shown.
+    /// Returns the leases that fit into the byte limit.
     fn some<'a>(self, leases: impl Iterator<Item = &'a Lease>) -> impl Iterator<Item = &'a Lease> {
         let mut n_bytes = 0;
         leases.take_while(move |lease| {
@@ -199,14 +200,14 @@ impl Detail {
     }
 }
 
-/// What is true of a lock at `now`: nothing overdue is shown.
+/// Returns the state of a lock at `now`, without overdue leases.
 pub(crate) fn lock(state: &State, slot: Slot<Lock>, now: Timestamp, detail: Detail) -> LockView {
     let is_true = |lease: &&Lease| state.overdue(lease, now).is_none();
     let lock = &state.locks[slot];
     let holders = state.holders(slot).map(|slot| &state.leases[slot]).filter(is_true);
     let waiters = lock.queue().into_iter().flat_map(|queue| queue.iter());
     let waiters = waiters.map(|slot| &state.leases[slot]).filter(is_true);
-    // One that was only ever waited for has had as many grants as one that is not known.
+    // A lock that was waited for but never granted has the namespace's token floor, like an unknown lock.
     let was_granted = lock.last_token > Token::ZERO;
     let floor = state.namespaces.get(lock.namespace).floor;
     LockView {

@@ -1,7 +1,8 @@
-//! Which leases are to be looked at, and when: because they may be held or waited for too long, or in a deadlock.
+//! Schedules checks of leases that might be held or waited for too long, or be in a deadlock.
 //!
-//! Derived, never journaled: what is journaled is what a look found ([`Change::Noted`](crate::Change)). A lease that
-//! is past its time when it is imported counts as noted before, so that a restart repeats nothing.
+//! The schedule is derived and never journaled. The journal records only the results of checks
+//! ([`Change::Noted`](crate::Change)). When a lease is imported, checks that were due before count as done, so that a
+//! restart does not repeat notes.
 
 use crate::arena::Slot;
 use crate::deadline::Deadlines;
@@ -11,12 +12,12 @@ use crate::mutant;
 use crate::state::State;
 use crate::time::{Span, Timestamp};
 
-/// When to look at which lease. A span of zero means never.
+/// When to check each lease. A duration of zero disables that kind of check.
 pub(crate) struct Vigil {
     held_warn: Span,
     wait_warn: Span,
     deadlock_after: Span,
-    /// Of leases that wait together, only the first is here.
+    /// The next check of each lease. Of a waiting group, only the first lease is scheduled.
     looks: Deadlines<Lease>,
 }
 
@@ -26,12 +27,12 @@ impl Vigil {
         Self { held_warn, wait_warn, deadlock_after, looks: Deadlines::new() }
     }
 
-    /// The same with nobody to look at.
+    /// Returns the same settings with an empty schedule.
     pub(crate) fn afresh(&self) -> Self {
         Self { looks: Deadlines::new(), ..*self }
     }
 
-    /// The next look there is.
+    /// Returns the earliest scheduled check.
     pub(crate) fn first(&self) -> Option<(Timestamp, Slot<Lease>)> {
         self.looks.first()
     }
@@ -40,7 +41,7 @@ impl Vigil {
         self.looks.get(slot)
     }
 
-    /// For [`crate::invariant`].
+    /// Used by [`crate::invariant`].
     pub(crate) fn is_consistent(&self) -> bool {
         self.looks.is_consistent()
     }
@@ -49,8 +50,8 @@ impl Vigil {
         self.looks.remove(slot);
     }
 
-    /// When a lease is first looked at after `after`. One that waits is looked at each time its wait has doubled, so
-    /// that a deadlock that came about late is found, and one that lasts is told again, but ever more rarely.
+    /// Returns the first check of a lease after `after`. A waiting lease is checked each time its wait has doubled. So
+    /// a deadlock that arises late is found, and one that persists is reported again, but ever more rarely.
     fn next_look(&self, lease: &Lease, after: Timestamp) -> Timestamp {
         if lease.is_active() {
             let since =
@@ -61,7 +62,7 @@ impl Vigil {
         if !is_first && !mutant!(WaitNotedOfEachMember) {
             return Timestamp::NEVER;
         }
-        // While it waits, that is when it was asked for.
+        // For a waiting lease, this is the time of its request.
         let since = lease.granted_at;
         let mut doubled = self.deadlock_after;
         while doubled > Span::ZERO && since + doubled <= after {
@@ -70,13 +71,13 @@ impl Vigil {
         later(since, doubled, after).min(later(since, self.wait_warn, after))
     }
 
-    /// Has the lease waited too long at `now`, and had it not before the look that was due at `at`?
+    /// Returns whether a lease has waited too long at `now`, but had not before the check that was due at `at`.
     pub(crate) fn is_wait_long(&self, lease: &Lease, at: Timestamp, now: Timestamp) -> bool {
         let warn_at = lease.granted_at + self.wait_warn;
         self.wait_warn > Span::ZERO && at <= warn_at && warn_at <= now
     }
 
-    /// Has its wait doubled by `now`, and had it not before the look that was due at `at`?
+    /// Returns whether a lease's wait has doubled by `now`, but had not before the check that was due at `at`.
     pub(crate) fn is_for_deadlock(&self, lease: &Lease, at: Timestamp, now: Timestamp) -> bool {
         let n_doublings = |waited: Span| waited.as_nanos() / self.deadlock_after.as_nanos().max(1);
         let [before, after] = [Timestamp::from_nanos(at.as_nanos().saturating_sub(1)), now]
@@ -85,7 +86,7 @@ impl Vigil {
     }
 }
 
-/// `span` after `since`, if there is such a span and that is after `after`.
+/// Returns `since + span`, or never if `span` is zero or the result is not after `after`.
 fn later(since: Timestamp, span: Span, after: Timestamp) -> Timestamp {
     let at = since + span;
     if span > Span::ZERO && at > after { at } else { Timestamp::NEVER }
@@ -100,7 +101,7 @@ impl State {
         self.vigil.looks.set(slot, at);
     }
 
-    /// Something was noted of a lease: whoever reads the journal does not note it again.
+    /// Records that a note about a lease was journaled, so that a machine that reads the journal does not repeat it.
     pub(crate) fn noted(&mut self, slot: Slot<Lease>, at: Timestamp) {
         let lease = &self.leases[slot];
         let first = lease.group().filter(|_| !lease.is_active()).map(|group| group.first);

@@ -1,4 +1,5 @@
-//! What a held lock costs in memory, by an allocator that counts. Deterministic, so it can be a test.
+//! Measures the memory that a held lock takes, with an allocator that counts. The result is deterministic, so it can be
+//! a test.
 
 #![allow(unsafe_code, reason = "counting allocations means being the allocator")]
 #![allow(clippy::print_stdout, reason = "the figure is worth seeing")]
@@ -12,7 +13,7 @@ struct Counting;
 
 static N_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: all calls are passed to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_BYTES.fetch_add(layout.size(), Relaxed);
@@ -30,7 +31,7 @@ static ALLOCATOR: Counting = Counting;
 
 const N_LOCKS: usize = 1_000_000;
 const NAME_BYTES: usize = 17;
-/// The goal: 220 bytes beside the names.
+/// The limit, not counting the name.
 const BYTES_PER_LOCK_MAX: usize = 220;
 
 #[test]

@@ -1,4 +1,4 @@
-//! All members, one at a time.
+//! The client of an etcd cluster. It uses one member at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,31 +12,32 @@ use crate::member::Member;
 use crate::message::*;
 use crate::watch::Watch;
 
-/// How long one try may take, if nothing else is said.
+/// The default time limit of one attempt.
 pub const TRY_MAX: Duration = Duration::from_millis(700);
 
-/// How to reach a cluster.
+/// How to reach an etcd cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its members: hosts and ports, at least one.
+    /// The members, as `HOST:PORT`; at least one.
     pub members: Vec<String>,
-    /// How connections are encrypted; `None`: not at all.
+    /// TLS settings; `None` for unencrypted connections.
     pub tls: Option<Tls>,
-    /// Who we are; `None`: etcd does not ask.
+    /// The etcd user; `None` if the cluster does not require authentication.
     pub credentials: Option<Credentials>,
-    /// How long one try may take.
+    /// The time limit of one attempt.
     pub try_max: Duration,
 }
 
 impl Options {
-    /// These members, without encryption and passwords.
+    /// Returns options for these members, without TLS and authentication.
     pub fn new(members: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let members = members.into_iter().map(Into::into).collect();
         Self { members, tls: None, credentials: None, try_max: TRY_MAX }
     }
 }
 
-/// Cheap to clone. Every call is one try at one member; after any error the next call goes to the next member.
+/// A client of an etcd cluster. Cheap to clone. Every call is one attempt at one member; after an error, the next call
+/// uses the next member.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -44,18 +45,17 @@ struct Inner {
     members: Vec<Member>,
     credentials: Option<Credentials>,
     try_max: Duration,
-    /// The member that is asked, modulo their number.
+    /// Selects the member for the next call, modulo the number of members.
     at: Arc<AtomicUsize>,
 }
 
 impl Client {
-    /// Connects to nobody yet. Must be called where tokio runs.
+    /// Creates a client. It connects at the first call. Must be called within a tokio runtime.
     pub fn new(options: Options) -> Result<Self, Error> {
         Self::beginning(options, Arc::default())
     }
 
-    /// With connections of its own, to be called where they are to be served: as [`Self::new`], but both always ask
-    /// the same member.
+    /// Creates a client with separate connections, for another tokio runtime. Both clients always use the same member.
     pub fn again(&self, options: Options) -> Result<Self, Error> {
         Self::beginning(options, self.0.at.clone())
     }
@@ -70,7 +70,7 @@ impl Client {
         Ok(Self(Arc::new(Inner { members, credentials, try_max, at })))
     }
 
-    /// How many members are known.
+    /// Returns the number of configured members.
     pub fn n_members(&self) -> usize {
         self.0.members.len()
     }
@@ -80,32 +80,32 @@ impl Client {
         self.unary("/etcdserverpb.KV/Range", request).await
     }
 
-    /// Puts a key, whatever is there.
+    /// Writes a key, replacing any existing value.
     pub async fn put(&self, request: PutRequest) -> Result<PutResponse, Error> {
         self.unary("/etcdserverpb.KV/Put", request).await
     }
 
-    /// Does one of two lists of operations, depending on conditions.
+    /// Runs a transaction: one of two lists of operations, depending on conditions.
     pub async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Error> {
         self.unary("/etcdserverpb.KV/Txn", request).await
     }
 
-    /// Forgets what keys were before a revision.
+    /// Compacts the store: discards the history of keys before this revision.
     pub async fn compact(&self, revision: i64) -> Result<CompactionResponse, Error> {
         self.unary("/etcdserverpb.KV/Compact", CompactionRequest { revision }).await
     }
 
-    /// A lease for about so many seconds: the answer says for how many.
+    /// Requests a lease with a TTL of about this many seconds. The response contains the TTL that etcd chose.
     pub async fn lease_grant(&self, ttl: i64) -> Result<LeaseGrantResponse, Error> {
         self.unary("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl }).await
     }
 
-    /// Ends a lease, and with it its keys.
+    /// Revokes a lease. etcd deletes the keys attached to it.
     pub async fn lease_revoke(&self, id: i64) -> Result<LeaseRevokeResponse, Error> {
         self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id }).await
     }
 
-    /// Makes a lease last; for how many seconds from now.
+    /// Renews a lease. Returns the seconds left from now.
     pub async fn lease_keep_alive(&self, id: i64) -> Result<i64, Error> {
         let (n, member) = self.member();
         let path = "/etcdserverpb.Lease/LeaseKeepAlive";
@@ -122,15 +122,15 @@ impl Client {
         self.noted(n, answer.await)
     }
 
-    /// What happens to keys from now on, or from a revision on.
+    /// Watches keys, from now on or from a given revision on.
     pub async fn watch(&self, create: WatchCreateRequest) -> Result<Watch, Error> {
         let (n, member) = self.member();
         let Inner { credentials, try_max, .. } = &*self.0;
         self.noted(n, Watch::begin(member, create, credentials.as_ref(), *try_max).await)
     }
 
-    /// How each member is, in the order of the options. From then on the one that leads is asked, if that is among
-    /// them: what another is asked to write it has to pass on.
+    /// Returns the status of each member, in the order of the options. If one of them is the leader, the following
+    /// calls use it: another member would have to forward writes to the leader.
     pub async fn status(&self) -> Vec<Result<StatusResponse, Error>> {
         let Inner { members, credentials, try_max, .. } = &*self.0;
         let mut all = Vec::with_capacity(members.len());
@@ -154,7 +154,7 @@ impl Client {
         self.noted(n, member.unary(path, message, credentials.as_ref(), *try_max).await)
     }
 
-    /// The member that is asked, in the order of the options.
+    /// Returns the index of the member that the next call uses, in the order of the options.
     pub fn asks(&self) -> usize {
         self.0.at.load(Relaxed) % self.0.members.len()
     }
@@ -164,7 +164,7 @@ impl Client {
         (n, &self.0.members[n % self.0.members.len()])
     }
 
-    /// After an error of the `n`th choice the next one is another member, unless somebody else has seen to that.
+    /// After an error at the `n`th choice, switches to the next member, unless a concurrent call has already switched.
     fn noted<T>(&self, n: usize, answer: Result<T, Error>) -> Result<T, Error> {
         if answer.is_err() {
             let _ = self.0.at.compare_exchange(n, n.wrapping_add(1), Relaxed, Relaxed);
@@ -173,7 +173,7 @@ impl Client {
     }
 }
 
-/// Does this member lead?
+/// Returns whether this member is the leader.
 fn leads(status: &StatusResponse) -> bool {
     status.header.as_ref().is_some_and(|header| header.member_id == status.leader)
 }

@@ -1,31 +1,31 @@
-//! By what etcd knows us, and we it.
+//! Credentials of the client, and the TLS settings.
 
 use std::path::PathBuf;
 use std::{fmt, fs, io};
 
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
-/// A user of etcd.
+/// An etcd user with its password.
 #[derive(Clone)]
 pub struct Credentials {
-    /// Its name.
+    /// The user name.
     pub user: String,
-    /// Its password.
+    /// The user's password.
     pub password: Password,
 }
 
-/// What proves who a user is.
+/// The source of a user's password.
 #[derive(Clone)]
 pub enum Password {
-    /// This.
+    /// The password itself.
     Is(String),
-    /// What is in this file, but for the end of the line. It is read whenever we say who we are, so that it can be
-    /// changed.
+    /// A file that contains the password; line breaks at its end are removed. The client reads it at every
+    /// authentication, so the password can be changed while the client runs.
     In(PathBuf),
 }
 
 impl Password {
-    /// As it is now.
+    /// Returns the current password.
     pub fn read(&self) -> io::Result<String> {
         match self {
             Self::Is(password) => Ok(password.clone()),
@@ -45,12 +45,12 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// How connections are encrypted.
+/// TLS settings of the connections to etcd.
 #[derive(Clone)]
 pub struct Tls {
-    /// Who signs the certificates of members, in PEM.
+    /// The CA certificate that signs the members' certificates, in PEM.
     pub ca: String,
-    /// Our own certificate and its key, in PEM, if members ask for one.
+    /// The client certificate and its key in PEM, if the members require one.
     pub identity: Option<(String, String)>,
 }
 

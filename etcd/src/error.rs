@@ -1,38 +1,38 @@
-//! Why there is no answer.
+//! Errors of etcd calls.
 
 use std::fmt;
 
 use tonic::{Code, Status};
 
-/// A call without an answer. Whatever it asked for may have been done all the same, unless its kind says otherwise.
+/// A failed call. The request might have taken effect anyway, unless the kind excludes it.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// What kind of trouble it is.
+    /// The kind of failure.
     pub kind: Kind,
-    /// The member that was asked.
+    /// The member that the request was sent to.
     pub member: Box<str>,
     why: Box<str>,
 }
 
-/// What asks for something else from whoever called.
+/// Failures that the caller has to handle differently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The member cannot be reached, did not answer in time, or has no leader: nobody knows what was done.
+    /// The member is unreachable, responded too late, or has no leader. The request might have taken effect.
     Unknown,
-    /// There is no room in etcd's database. What is in memory of what was to be written must not be believed.
+    /// The etcd database is full. State that the caller keeps in memory about the failed write cannot be trusted.
     NoSpace,
-    /// What was to be read or watched was forgotten by a compaction. Nothing was done.
+    /// The requested revision was removed by a compaction. The request had no effect.
     Compacted,
-    /// There is no such lease, or no longer. Nothing was done.
+    /// The etcd lease does not exist or has ended. The request had no effect.
     LeaseGone,
-    /// etcd does not know us, or does not let us. Nothing was done.
+    /// Authentication or authorization failed. The request had no effect.
     Denied,
-    /// The settings cannot be used. Nothing was done.
+    /// The settings are invalid. The request had no effect.
     Settings,
 }
 
 impl Error {
-    /// For whoever stands in for a cluster: this member says no.
+    /// Creates an error of a member. Public for test doubles of a cluster.
     pub fn new(kind: Kind, member: &str, why: impl Into<Box<str>>) -> Self {
         Self { kind, member: member.into(), why: why.into() }
     }
@@ -42,7 +42,8 @@ impl Error {
     }
 }
 
-/// etcd's codes are shared by many errors; its messages are stable and compared by its own clients too.
+/// Maps etcd's status to a kind. Many errors share a gRPC code, so the message decides; the messages are stable, and
+/// etcd's own clients compare them too.
 fn kind(code: Code, message: &str) -> Kind {
     match code {
         Code::ResourceExhausted if message.contains("space exceeded") => Kind::NoSpace,
@@ -60,7 +61,7 @@ fn is_about_authentication(message: &str) -> bool {
         .any(|words| message.contains(words))
 }
 
-/// What a status says, and what was behind it.
+/// Returns the status message and its causes.
 pub(crate) fn words(status: &Status) -> String {
     let mut words = status.message().to_owned();
     if words.contains("user name is empty") {

@@ -1,7 +1,8 @@
-//! The part of etcd's version 3 protocol that a store needs, and no more.
+//! A minimal client for the part of etcd's version 3 API that the store needs.
 //!
-//! The messages are our own structs with etcd's field numbers, and only with the fields we use: nothing is generated.
-//! One call is one try at one member with a deadline. Nothing in here repeats anything, because only whoever asked
+//! The messages are handwritten structs with etcd's field numbers and only the fields in use; no code is generated. One
+//! call is one attempt at one member, with a deadline. The client never retries, because only the caller knows whether
+//! a request can safely be repeated. After an error, the next call uses the next member.
 //! knows whether asking twice is safe. After any error the next call goes to the next member.
 
 mod client;

@@ -1,7 +1,7 @@
-//! A connection for what is asked once, whole: one packet there and one back.
+//! A connection for unary calls, which sends each request in one packet.
 //!
-//! Through `tonic`'s channel a question is handed from task to task and written in three parts, for each of which etcd
-//! wakes up. Here whoever asks writes all of it to the connection at once.
+//! Through `tonic`'s channel, a request passes from task to task and is written in three parts, and etcd wakes up for
+//! each of them. Here, the calling task writes the whole request to the connection.
 
 use std::io;
 use std::pin::Pin;
@@ -22,30 +22,31 @@ use tower_service::Service;
 
 use crate::unhurried::Unhurried;
 
-/// So much of an answer, and of all of them, may come before it is read.
+/// Flow-control windows: how many bytes of one response, and of all responses together, etcd can send before they are
+/// read.
 const ANSWER_WINDOW_BYTES: u32 = 2 << 20;
 const WINDOW_BYTES: u32 = 8 << 20;
 
-/// The connection to a member, or the wish to have one.
+/// The connection to a member. It is opened at the first request.
 pub(crate) struct Link {
-    /// Host and port.
+    /// Host and port of the member.
     name: Box<str>,
-    /// What it is called in each question.
+    /// The scheme and authority for each request.
     pub(crate) origin: Uri,
     connect_max: Duration,
     open: Mutex<Option<SendRequest<Bytes>>>,
-    /// Whoever is there has answered as etcd does.
+    /// Whether the remote end has responded as an etcd member does.
     is_known: Arc<AtomicBool>,
 }
 
 impl Link {
-    /// Connects when something is first asked.
+    /// Creates a link. It connects at the first request.
     pub(crate) fn new(name: &str, connect_max: Duration, origin: Uri) -> Self {
         let (name, open, is_known) = (name.into(), Mutex::default(), Arc::default());
         Self { name, origin, connect_max, open, is_known }
     }
 
-    /// A connection on which something can be asked, a new one if there is none.
+    /// Returns a connection that is ready for a request; opens a new one if necessary.
     pub(crate) async fn ready(&self) -> Result<Asking, Status> {
         let open = self.open().clone();
         if let Some(open) = open
@@ -64,7 +65,7 @@ impl Link {
             .handshake(Unhurried::new(socket))
             .await;
         let (open, connection) = begun.map_err(|error| unreachable(error.into()))?;
-        // What goes wrong with it is told to those who asked.
+        // Errors of the connection are returned by the pending requests.
         tokio::spawn(async { drop(connection.await) });
         *self.open() = Some(open.clone());
         Ok(self.asking(open))
@@ -74,13 +75,13 @@ impl Link {
         Asking { open, is_known: self.is_known.clone() }
     }
 
-    /// The next question goes over a new connection: something is wrong with this one, or may be. What was asked on it
-    /// can still be answered.
+    /// Makes the next request open a new connection, because this one is or might be broken. Pending requests on the
+    /// old connection can still get a response.
     pub(crate) fn forget(&self) {
         *self.open() = None;
     }
 
-    /// To the first address of the member where somebody is.
+    /// Connects to the first address of the member that accepts a connection.
     async fn connect(&self) -> io::Result<TcpStream> {
         let addresses: Vec<_> = lookup_host(&*self.name).await?.collect();
         let mut trouble = io::Error::new(io::ErrorKind::NotFound, "it has no address");
@@ -100,7 +101,7 @@ impl Link {
     }
 }
 
-/// A connection on which something can be asked.
+/// A connection that is ready for a request.
 pub(crate) struct Asking {
     open: SendRequest<Bytes>,
     is_known: Arc<AtomicBool>,
@@ -139,14 +140,14 @@ async fn ask(
     head: http::Request<()>,
     body: Bytes,
 ) -> Result<http::Response<RecvStream>, h2::Error> {
-    // Both are there when the thread that asks comes to serve the connection, so they go together.
+    // The calling task buffers both parts before the connection is next served, so they are sent together.
     let (answer, mut rest) = open.send_request(head, false)?;
-    // If it cannot be sent any more, why is said in place of an answer.
+    // If sending fails, the response is the error.
     let _ = rest.send_data(body, true);
     answer.await
 }
 
-/// What comes back.
+/// The body of a response.
 pub(crate) struct Answer(RecvStream);
 
 impl http_body::Body for Answer {

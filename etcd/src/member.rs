@@ -1,4 +1,4 @@
-//! One member of the cluster, and one try at a call.
+//! One etcd member, and single attempts at calls.
 
 use std::error::Error as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,30 +19,30 @@ use crate::error::{Error, Kind, words};
 use crate::link::Link;
 use crate::message::{AuthenticateRequest, AuthenticateResponse};
 
-/// No answer may be longer. Many journal records may come at once.
+/// The maximum size of a response. One response can contain many journal records.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// How often a connection is asked whether anybody is there, and how long that may take.
+/// The interval of pings on a connection with pending requests, and the time limit for the response.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A member of the cluster.
+/// A member of the etcd cluster.
 pub(crate) struct Member {
-    /// Host and port.
+    /// Host and port of the member.
     pub(crate) name: Box<str>,
-    /// For streams, and for everything if it is encrypted.
+    /// The connection for streams; with TLS, also for unary calls.
     channel: Channel,
-    /// For what is asked once.
+    /// The connection for unary calls. `None` with TLS.
     link: Option<Link>,
-    /// What may be wrong if whoever is there has never answered over TLS.
+    /// A hint at the probable cause, for errors before the first response over TLS.
     doubt: &'static str,
-    /// It has.
+    /// Whether the member has responded over TLS.
     is_known: AtomicBool,
-    /// What proves who we are, once we have said so.
+    /// The authentication token, after a successful authentication.
     token: Mutex<Option<MetadataValue<Ascii>>>,
 }
 
 impl Member {
-    /// Connects when something is first asked.
+    /// Creates a member. It connects at the first call.
     pub(crate) fn new(name: &str, tls: Option<&Tls>, try_max: Duration) -> Result<Self, Error> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let wrong = |error: tonic::transport::Error| {
@@ -71,7 +71,7 @@ impl Member {
         Ok(Self { name, channel, link, doubt, is_known, token })
     }
 
-    /// Asks once.
+    /// Makes one attempt at a unary call.
     pub(crate) async fn unary<Q, A>(
         &self,
         path: &'static str,
@@ -113,7 +113,8 @@ impl Member {
         Ok(answer.into_inner())
     }
 
-    /// The same, with what may be wrong if nobody there has ever answered.
+    /// Appends the hint at the probable cause, unless the member has responded before or the error already names the
+    /// cause.
     fn doubted(&self, status: Status) -> Status {
         let why = words(&status);
         let is_said = status.source().is_none() || why.contains("certificate");
@@ -123,7 +124,7 @@ impl Member {
         Status::new(status.code(), format!("{why} ({})", self.doubt))
     }
 
-    /// Begins to ask. The deadline is for the first sign of an answer.
+    /// Starts a stream. The time limit applies until the first response.
     pub(crate) async fn streaming<Q, A>(
         &self,
         path: &'static str,
@@ -137,7 +138,7 @@ impl Member {
     {
         self.in_time(try_max, async {
             let mut request = self.proven(messages, credentials).await?;
-            // A member that lost its leader ends the stream instead of being silent.
+            // With this header, a member that has lost its leader ends the stream instead of staying silent.
             request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
             let mut grpc = self.grpc().await?;
             let codec = ProstCodec::<Q, A>::default();
@@ -167,14 +168,14 @@ impl Member {
         answer.map_err(|status| {
             let error = Error::of(&self.name, &status);
             if error.kind == Kind::Denied {
-                // It may only be too old: next time we say again who we are.
+                // The token might only have expired: the next call authenticates again.
                 *self.token() = None;
             }
             error
         })
     }
 
-    /// A request with the proof of who we are, if we have to be anybody.
+    /// Returns the request with the authentication token, if authentication is configured.
     async fn proven<M>(
         &self,
         message: M,

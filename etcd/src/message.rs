@@ -1,424 +1,426 @@
-//! The messages, by etcd's field numbers. A field that is not here is not looked at.
+//! etcd's messages with its field numbers. Fields that are not declared here are ignored.
 
 use prost::{Message, Oneof};
 
-/// Where and when something was answered.
+/// The header of a response: the member and the revision it comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Header {
-    /// Which cluster.
+    /// The id of the cluster.
     #[prost(uint64, tag = "1")]
     pub cluster_id: u64,
-    /// Which member of it.
+    /// The id of the member that responded.
     #[prost(uint64, tag = "2")]
     pub member_id: u64,
-    /// The revision of the store when it was answered.
+    /// The revision of the store at the time of the response.
     #[prost(int64, tag = "3")]
     pub revision: i64,
 }
 
-/// A key as it is.
+/// A key with its value and its revisions.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct KeyValue {
     /// The key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// The revision in which it came to be.
+    /// The revision that created the key.
     #[prost(int64, tag = "2")]
     pub create_revision: i64,
-    /// The revision in which it was last put.
+    /// The revision of the last write to the key.
     #[prost(int64, tag = "3")]
     pub mod_revision: i64,
-    /// How often it was put since it came to be.
+    /// The number of writes to the key since it was created.
     #[prost(int64, tag = "4")]
     pub version: i64,
-    /// Its value.
+    /// The value.
     #[prost(bytes = "vec", tag = "5")]
     pub value: Vec<u8>,
-    /// The lease it goes with; 0: none.
+    /// The id of the lease that the key is attached to; 0 for none.
     #[prost(int64, tag = "6")]
     pub lease: i64,
 }
 
-/// Reads keys.
+/// A request to read keys.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct RangeRequest {
     /// The first key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// The key after the last one; empty: only the first.
+    /// The end of the range, exclusive; empty to read only `key`.
     #[prost(bytes = "vec", tag = "2")]
     pub range_end: Vec<u8>,
-    /// Most keys to return; 0: all.
+    /// The maximum number of keys to return; 0 for no limit.
     #[prost(int64, tag = "3")]
     pub limit: i64,
-    /// As of this revision; 0: the latest.
+    /// The revision to read; 0 for the latest.
     #[prost(int64, tag = "4")]
     pub revision: i64,
-    /// Any member may answer from what it has, however old that is.
+    /// Allows any member to respond from its local data, which might be stale.
     #[prost(bool, tag = "7")]
     pub serializable: bool,
-    /// Without the values.
+    /// Return keys without their values.
     #[prost(bool, tag = "8")]
     pub keys_only: bool,
-    /// Only how many.
+    /// Return only the number of keys.
     #[prost(bool, tag = "9")]
     pub count_only: bool,
 }
 
-/// What was read.
+/// The response to [`RangeRequest`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct RangeResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
-    /// The keys in their order.
+    /// The keys, in ascending order.
     #[prost(message, repeated, tag = "2")]
     pub kvs: Vec<KeyValue>,
-    /// There are more than the limit.
+    /// Whether the range contains more keys than the limit.
     #[prost(bool, tag = "3")]
     pub more: bool,
-    /// How many there are.
+    /// The number of keys in the range.
     #[prost(int64, tag = "4")]
     pub count: i64,
 }
 
-/// Puts a key.
+/// A request to write a key.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct PutRequest {
     /// The key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// Its value.
+    /// The value.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
-    /// The lease it goes with; 0: none.
+    /// The id of the lease to attach the key to; 0 for none.
     #[prost(int64, tag = "3")]
     pub lease: i64,
 }
 
-/// A key was put.
+/// The response to [`PutRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct PutResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
 }
 
-/// Deletes keys.
+/// A request to delete keys.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct DeleteRangeRequest {
     /// The first key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// The key after the last one; empty: only the first.
+    /// The end of the range, exclusive; empty to delete only `key`.
     #[prost(bytes = "vec", tag = "2")]
     pub range_end: Vec<u8>,
 }
 
-/// Keys were deleted.
+/// The response to [`DeleteRangeRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct DeleteRangeResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
-    /// How many.
+    /// The number of deleted keys.
     #[prost(int64, tag = "2")]
     pub deleted: i64,
 }
 
-/// One condition of a transaction.
+/// A condition of a transaction.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Compare {
-    /// How; 0: it must be equal.
+    /// The comparison operator; 0 for equal.
     #[prost(int32, tag = "1")]
     pub result: i32,
-    /// What of the key: 0 its version, 1 its create revision, 2 its mod revision, 3 its value.
+    /// The property of the key to compare: 0 for its version, 1 for its create revision, 2 for its mod revision, 3 for
+    /// its value.
     #[prost(int32, tag = "2")]
     pub target: i32,
     /// The key.
     #[prost(bytes = "vec", tag = "3")]
     pub key: Vec<u8>,
-    /// With what.
+    /// The expected value of the property.
     #[prost(oneof = "Compared", tags = "4, 5, 6, 7")]
     pub with: Option<Compared>,
 }
 
-/// What a key is compared with.
+/// The expected value of a property of a key.
 #[derive(Clone, PartialEq, Eq, Oneof)]
 pub enum Compared {
-    /// Its version.
+    /// The expected version.
     #[prost(int64, tag = "4")]
     Version(i64),
-    /// Its create revision.
+    /// The expected create revision.
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
-    /// Its mod revision.
+    /// The expected mod revision.
     #[prost(int64, tag = "6")]
     ModRevision(i64),
-    /// Its value.
+    /// The expected value of the key.
     #[prost(bytes, tag = "7")]
     Value(Vec<u8>),
 }
 
-/// One operation of a transaction.
+/// An operation of a transaction.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct RequestOp {
-    /// Which.
+    /// The operation.
     #[prost(oneof = "Request", tags = "1, 2, 3")]
     pub request: Option<Request>,
 }
 
-/// What an operation of a transaction does.
+/// The kinds of operations of a transaction.
 #[derive(Clone, PartialEq, Eq, Oneof)]
 pub enum Request {
-    /// Reads.
+    /// Read keys.
     #[prost(message, tag = "1")]
     Range(RangeRequest),
-    /// Puts.
+    /// Write a key.
     #[prost(message, tag = "2")]
     Put(PutRequest),
-    /// Deletes.
+    /// Delete keys.
     #[prost(message, tag = "3")]
     DeleteRange(DeleteRangeRequest),
 }
 
-/// What came of one operation.
+/// The result of an operation of a transaction.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct ResponseOp {
-    /// Which.
+    /// The result.
     #[prost(oneof = "Response", tags = "1, 2, 3")]
     pub response: Option<Response>,
 }
 
-/// What came of an operation of a transaction.
+/// The results, by kind of operation.
 #[derive(Clone, PartialEq, Eq, Oneof)]
 pub enum Response {
-    /// Of reading.
+    /// The result of a read.
     #[prost(message, tag = "1")]
     Range(RangeResponse),
-    /// Of putting.
+    /// The result of a write.
     #[prost(message, tag = "2")]
     Put(PutResponse),
-    /// Of deleting.
+    /// The result of a deletion.
     #[prost(message, tag = "3")]
     DeleteRange(DeleteRangeResponse),
 }
 
-/// All or nothing: if every condition holds these operations, else those.
+/// An atomic transaction: if all conditions hold, it runs one list of operations, otherwise the other.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct TxnRequest {
     /// The conditions.
     #[prost(message, repeated, tag = "1")]
     pub compare: Vec<Compare>,
-    /// What is done if they hold.
+    /// The operations to run if all conditions hold.
     #[prost(message, repeated, tag = "2")]
     pub success: Vec<RequestOp>,
-    /// What is done if one does not.
+    /// The operations to run if a condition does not hold.
     #[prost(message, repeated, tag = "3")]
     pub failure: Vec<RequestOp>,
 }
 
-/// What came of a transaction.
+/// The response to [`TxnRequest`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct TxnResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
-    /// Did the conditions hold?
+    /// Whether all conditions held.
     #[prost(bool, tag = "2")]
     pub succeeded: bool,
-    /// What came of each operation that was done.
+    /// The results of the operations that were run, in their order.
     #[prost(message, repeated, tag = "3")]
     pub responses: Vec<ResponseOp>,
 }
 
-/// Forgets what keys were before a revision.
+/// A request to discard the history of keys before a revision.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct CompactionRequest {
-    /// The revision.
+    /// The oldest revision to keep.
     #[prost(int64, tag = "1")]
     pub revision: i64,
 }
 
-/// It is forgotten.
+/// The response to [`CompactionRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct CompactionResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
 }
 
-/// Asks for a lease.
+/// A request for a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LeaseGrantRequest {
-    /// For so many seconds.
+    /// The TTL in seconds.
     #[prost(int64, tag = "1")]
     pub ttl: i64,
 }
 
-/// A lease.
+/// The response to [`LeaseGrantRequest`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct LeaseGrantResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
-    /// Its id.
+    /// The id of the lease.
     #[prost(int64, tag = "2")]
     pub id: i64,
-    /// For so many seconds, which may be more than was asked for.
+    /// The TTL in seconds, which can be longer than requested.
     #[prost(int64, tag = "3")]
     pub ttl: i64,
 }
 
-/// Ends a lease, and with it its keys.
+/// A request to revoke a lease and delete its keys.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LeaseRevokeRequest {
-    /// Its id.
+    /// The id of the lease.
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
 
-/// It has ended.
+/// The response to [`LeaseRevokeRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LeaseRevokeResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
 }
 
-/// Makes a lease last.
+/// A request to renew a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LeaseKeepAliveRequest {
-    /// Its id.
+    /// The id of the lease.
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
 
-/// How long it lasts.
+/// The response to [`LeaseKeepAliveRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct LeaseKeepAliveResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
-    /// Its id.
+    /// The id of the lease.
     #[prost(int64, tag = "2")]
     pub id: i64,
-    /// For so many seconds from now; 0: it is over.
+    /// The TTL in seconds, counted from now; 0 if the lease has ended.
     #[prost(int64, tag = "3")]
     pub ttl: i64,
 }
 
-/// Begins to watch.
+/// A message on a watch stream.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct WatchRequest {
-    /// What.
+    /// The watch to create.
     #[prost(message, optional, tag = "1")]
     pub create: Option<WatchCreateRequest>,
 }
 
-/// What is watched.
+/// The keys to watch.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct WatchCreateRequest {
     /// The first key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// The key after the last one; empty: only the first.
+    /// The end of the range, exclusive; empty to watch only `key`.
     #[prost(bytes = "vec", tag = "2")]
     pub range_end: Vec<u8>,
-    /// From this revision on; 0: from now on.
+    /// The first revision to report; 0 to start now.
     #[prost(int64, tag = "3")]
     pub start_revision: i64,
-    /// What is too long for one message may come in several.
+    /// Allows etcd to split a response that is too long for one message.
     #[prost(bool, tag = "8")]
     pub fragment: bool,
 }
 
-/// What was seen.
+/// A message from etcd on a watch stream.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct WatchResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
-    /// The watch has begun.
+    /// Whether this message confirms that the watch was created.
     #[prost(bool, tag = "3")]
     pub created: bool,
-    /// The watch has ended.
+    /// Whether the watch has ended.
     #[prost(bool, tag = "4")]
     pub canceled: bool,
-    /// It ended because what it began with was forgotten; this is the first revision that is not.
+    /// Greater than 0 if the watch ended because its start revision was compacted: the first revision that is still
+    /// available.
     #[prost(int64, tag = "5")]
     pub compact_revision: i64,
-    /// Why it ended.
+    /// Why the watch has ended.
     #[prost(string, tag = "6")]
     pub cancel_reason: String,
-    /// What happened.
+    /// The changes to the watched keys.
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
 }
 
-/// Something happened to a key.
+/// A change to a key.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct Event {
-    /// 0: it was put; 1: it was deleted.
+    /// 0 for a write, 1 for a deletion.
     #[prost(int32, tag = "1")]
     pub kind: i32,
-    /// The key since.
+    /// The key after the change.
     #[prost(message, optional, tag = "2")]
     pub kv: Option<KeyValue>,
 }
 
 impl Event {
-    /// Was it deleted?
+    /// Returns whether the key was deleted.
     pub fn is_delete(&self) -> bool {
         self.kind == 1
     }
 }
 
-/// Asks a member how it is.
+/// A request for the status of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct StatusRequest {}
 
-/// How a member is.
+/// The status of a member.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct StatusResponse {
-    /// Where and when.
+    /// The response header.
     #[prost(message, optional, tag = "1")]
     pub header: Option<Header>,
-    /// Its version.
+    /// The member's version of etcd.
     #[prost(string, tag = "2")]
     pub version: String,
-    /// How many bytes its file has.
+    /// The size of the database file in bytes.
     #[prost(int64, tag = "3")]
     pub db_size: i64,
-    /// The member that leads; 0: none.
+    /// The id of the leader; 0 if the cluster has none.
     #[prost(uint64, tag = "4")]
     pub leader: u64,
-    /// Its alarms, in words.
+    /// Active alarms as text.
     #[prost(string, repeated, tag = "8")]
     pub errors: Vec<String>,
-    /// How many bytes of its file are in use.
+    /// How many bytes of the database file are in use.
     #[prost(int64, tag = "9")]
     pub db_size_in_use: i64,
-    /// How many bytes its file may have; 0: it is too old to say.
+    /// The maximum size of the database file in bytes; 0 if the member's version does not report it.
     #[prost(int64, tag = "12")]
     pub db_size_quota: i64,
 }
 
-/// Says who asks.
+/// A request to authenticate a user.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct AuthenticateRequest {
-    /// The user.
+    /// The user name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Its password.
+    /// The user's password.
     #[prost(string, tag = "2")]
     pub password: String,
 }
 
-/// The proof of it.
+/// The response to [`AuthenticateRequest`].
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct AuthenticateResponse {
-    /// To be sent with everything that is asked.
+    /// The token to send with every request.
     #[prost(string, tag = "2")]
     pub token: String,
 }

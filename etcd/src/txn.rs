@@ -1,42 +1,42 @@
-//! Transactions, put together.
+//! A builder for transactions.
 
 use crate::message::*;
 
-/// A transaction being put together.
+/// Builds a transaction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Txn(TxnRequest);
 
-/// What must be true of a key.
+/// A condition on a key.
 pub enum When<'a> {
-    /// It is not there.
+    /// The key does not exist.
     Absent,
-    /// It came to be in this revision, and was not deleted since.
+    /// This revision created the key, which was not deleted since.
     CreatedAt(i64),
-    /// It was last put in this revision; 0: it is not there.
+    /// This revision was the last to write the key; 0 if the key must not exist.
     PutAt(i64),
-    /// It has this value.
+    /// The key has this value.
     Is(&'a [u8]),
 }
 
-/// What is done with a key or with several.
+/// An operation on one or several keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Read it.
+    /// Reads a key.
     Get(Vec<u8>),
-    /// Read the first so many from one key up to another.
+    /// Reads keys from the first key up to the second, exclusive, up to a maximum number.
     GetRange(Vec<u8>, Vec<u8>, i64),
-    /// Count those from one key up to another.
+    /// Counts the keys from the first key up to the second, exclusive.
     Count(Vec<u8>, Vec<u8>),
-    /// Put it, with a lease or, 0, without.
+    /// Writes a key with a value, attached to a lease; 0 for no lease.
     Put(Vec<u8>, Vec<u8>, i64),
-    /// Delete it.
+    /// Deletes a key.
     Delete(Vec<u8>),
-    /// Delete everything from one key up to another, which stays.
+    /// Deletes the keys from the first key up to the second, exclusive.
     DeleteRange(Vec<u8>, Vec<u8>),
 }
 
 impl Txn {
-    /// Only if this is true of the key.
+    /// Adds a condition on a key.
     #[must_use]
     pub fn when(mut self, key: impl Into<Vec<u8>>, when: When<'_>) -> Self {
         let (target, with) = match when {
@@ -49,21 +49,21 @@ impl Txn {
         self
     }
 
-    /// If all conditions hold, this is done.
+    /// Adds an operation that runs if all conditions hold.
     #[must_use]
     pub fn then(mut self, op: Op) -> Self {
         self.0.success.push(op.into());
         self
     }
 
-    /// If one condition does not hold, this is done.
+    /// Adds an operation that runs if a condition does not hold.
     #[must_use]
     pub fn or_else(mut self, op: Op) -> Self {
         self.0.failure.push(op.into());
         self
     }
 
-    /// As it is sent.
+    /// Returns the request to send.
     pub fn request(self) -> TxnRequest {
         self.0
     }
@@ -93,12 +93,12 @@ impl From<Op> for RequestOp {
 }
 
 impl TxnResponse {
-    /// What the `n`th operation read, if it read something that is there.
+    /// Returns the first key that the `n`th operation read, if it found any.
     pub fn found(&self, n: usize) -> Option<&KeyValue> {
         self.found_all(n).first()
     }
 
-    /// All that the `n`th operation read.
+    /// Returns all keys that the `n`th operation read.
     pub fn found_all(&self, n: usize) -> &[KeyValue] {
         match self.responses.get(n).and_then(|response| response.response.as_ref()) {
             Some(Response::Range(range)) => &range.kvs,
@@ -106,7 +106,7 @@ impl TxnResponse {
         }
     }
 
-    /// How many keys the `n`th operation found, shown or not.
+    /// Returns how many keys the `n`th operation found, including keys beyond its limit.
     pub fn n_found(&self, n: usize) -> u64 {
         match self.responses.get(n).and_then(|response| response.response.as_ref()) {
             Some(Response::Range(range)) => range.count.unsigned_abs(),
@@ -114,14 +114,14 @@ impl TxnResponse {
         }
     }
 
-    /// The revision of the store when it was answered.
+    /// Returns the revision of the store at the time of the response.
     pub fn revision(&self) -> i64 {
         self.header.map_or(0, |header| header.revision)
     }
 }
 
 impl RangeResponse {
-    /// The revision of the store when it was answered.
+    /// Returns the revision of the store at the time of the response.
     pub fn revision(&self) -> i64 {
         self.header.map_or(0, |header| header.revision)
     }

@@ -1,9 +1,9 @@
-//! A connection that takes its time to answer pings by which etcd measures it.
+//! A connection that delays its answers to the pings with which etcd measures bandwidth.
 //!
-//! etcd's library sends such a ping whenever it is sent something, to learn how much may be on its way at once, but
-//! none while one is not answered yet. Answered at once, there is one for each call: a packet for us and one for etcd,
-//! which wakes up for it while it is busy with the call. Answered now and then they cost nothing. All other pings are
-//! answered at once.
+//! When etcd's gRPC library receives data, it sends such a ping to estimate the size of the flow-control window, but
+//! only while none is pending. If each were answered immediately, every call would cost an extra ping: one packet for
+//! us, and one for etcd, which wakes up for it while it processes the call. Answering about once a second costs almost
+//! nothing. All other pings are answered immediately.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How long an answer is kept back. It goes with what is written next.
+/// How long an answer to a ping is delayed. It is sent with the first write after that.
 const KEPT: Duration = Duration::from_secs(1);
 
-/// What HTTP/2 begins with, which is no frame.
+/// The length of the HTTP/2 connection preface, which is not a frame.
 const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;
-/// An answer to such a ping: eight bytes, PING, ACK, no stream; then what all of them say, and no other ping does.
+/// An answer to such a ping: 8 bytes, PING, ACK, stream 0, and the payload that only these pings have.
 const PONG: [u8; HEAD_BYTES + 8] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 2, 4, 16, 16, 9, 14, 7, 7];
 
-/// A connection to which frames are written.
+/// A connection to which HTTP/2 frames are written.
 pub(crate) struct Unhurried {
     socket: TcpStream,
     frames: Frames,
     kept: Option<Kept>,
 }
 
-/// An answer that is kept back.
+/// A delayed answer to a ping.
 struct Kept {
     since: Instant,
-    /// So much of it was written, once it was time.
+    /// How many bytes of the answer were written after the delay.
     n_written: usize,
 }
 
@@ -41,7 +41,7 @@ impl Unhurried {
         Self { socket, frames: Frames::default(), kept: None }
     }
 
-    /// Are these bytes an answer that is kept back from now on?
+    /// Delays the answer if `bytes` is exactly such an answer. Returns whether it is delayed.
     fn keeps(&mut self, bytes: &[u8]) -> bool {
         let is_kept = self.frames.is_between() && bytes == PONG && self.kept.is_none();
         if is_kept {
@@ -50,7 +50,7 @@ impl Unhurried {
         is_kept
     }
 
-    /// Writes the answer that was kept back for long enough, if there is one and a frame may begin.
+    /// Writes the delayed answer if its time has come and a frame can start here.
     fn poll_pong(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(kept) = &mut self.kept else { return Poll::Ready(Ok(())) };
         if !self.frames.is_between() || kept.since.elapsed() < KEPT {
@@ -121,9 +121,9 @@ impl AsyncRead for Unhurried {
     }
 }
 
-/// Where in the frames that are written we are.
+/// The position within the stream of frames that is written.
 struct Frames {
-    /// So many bytes until the next one begins; `None`: that is not known any more, and nothing is kept back.
+    /// Bytes left until the next frame starts. `None` if the position is no longer known: nothing is delayed then.
     left: Option<usize>,
 }
 
@@ -141,7 +141,7 @@ impl Frames {
     fn wrote(&mut self, bytes: &[u8]) {
         let Some(mut at) = self.left else { return };
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            // A head that was written in part.
+            // Only a part of the frame header was written.
             let Some(&[a, b, c, ..]) = rest.first_chunk::<HEAD_BYTES>() else {
                 self.left = None;
                 return;
@@ -159,17 +159,17 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    /// To a ping that asks whether we are still there.
+    /// An answer to a keep-alive ping.
     const ANOTHER: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    /// A frame of DATA with so many bytes.
+    /// Returns a DATA frame with `n` bytes.
     fn data(n: u8) -> Vec<u8> {
         let mut frame = vec![0, 0, n, 0, 0, 0, 0, 0, 1];
         frame.resize(HEAD_BYTES + usize::from(n), b'x');
         frame
     }
 
-    /// What arrives of what is written to a connection that has just begun.
+    /// Returns the bytes that arrive of those written to a new connection.
     fn arrives<F: Future<Output = ()>>(write: impl FnOnce(Unhurried) -> F) -> Vec<u8> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
@@ -217,11 +217,11 @@ mod tests {
     fn what_only_looks_like_an_answer_is_written() {
         let (head, looks) = (data(PONG.len() as u8)[..HEAD_BYTES].to_vec(), PONG);
         let seen = arrives(async |mut to| {
-            // In a frame of its own size, in two writes and in two parts.
+            // The bytes within a DATA frame of the same size: first in two writes, then in one write with two parts.
             write(&mut to, &[&head]).await;
             write(&mut to, &[&looks]).await;
             write(&mut to, &[&head, &looks]).await;
-            // With something else.
+            // Together with another frame.
             write(&mut to, &[&PONG, &data(1)]).await;
             assert!(to.frames.is_between() && to.kept.is_none());
         });

@@ -1,4 +1,5 @@
-//! What happens to keys, as it happens. Nobody may rely on it alone: a watch may be silent without an error.
+//! Watches: changes to keys as they happen. Do not rely on a watch alone, because it can become silent without an
+//! error.
 
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use crate::error::{Error, Kind};
 use crate::member::Member;
 use crate::message::{WatchCreateRequest, WatchRequest, WatchResponse};
 
-/// A watch that has begun. It ends when this is dropped.
+/// A watch on keys. It ends when this value is dropped.
 pub struct Watch {
     member: Box<str>,
     stream: Streaming<WatchResponse>,
-    /// etcd ends the watch when nothing more can be asked, and not before: with this.
+    /// The sending half of the request stream: etcd keeps the watch until this stream is closed.
     _requests: Sender<WatchRequest>,
 }
 
@@ -27,7 +28,7 @@ impl Watch {
         try_max: Duration,
     ) -> Result<Self, Error> {
         let (requests, messages) = mpsc::channel(1);
-        // There is room for one.
+        // The channel has space for one message.
         let _ = requests.try_send(WatchRequest { create: Some(create) });
         let (path, messages) = ("/etcdserverpb.Watch/Watch", ReceiverStream::new(messages));
         let stream = member.streaming(path, messages, credentials, try_max).await?;
@@ -36,8 +37,8 @@ impl Watch {
         watch.judge(first).map(|_| watch)
     }
 
-    /// What happened next: a few events of one revision or more, or the news that nothing did. After an error it is
-    /// over.
+    /// Returns the next message: one or more events, or a progress notification without events. After an error, the
+    /// watch has ended.
     pub async fn next(&mut self) -> Result<WatchResponse, Error> {
         let message = self.stream.message().await;
         self.judge(message.map_err(|status| Error::of(&self.member, &status))?)

@@ -1,4 +1,4 @@
-//! The client against real members.
+//! Tests of the client against real etcd members.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -8,9 +8,9 @@ use std::time::Duration;
 use leasehold_etcd::*;
 use leasehold_testkit::{Ca, Etcd, EtcdOptions, Signal, folder};
 
-/// Each test takes far less.
+/// Time limit of a test. Each test takes far less.
 const TEST_MAX: Duration = Duration::from_secs(300);
-/// How long a try takes that must succeed, however busy the machine is.
+/// Time limit of an attempt that must succeed, even on a busy machine.
 const TRY_MAX: Duration = Duration::from_secs(30);
 
 fn in_time(test: impl Future<Output = ()>) {
@@ -36,7 +36,7 @@ fn put(key: &str, value: &str) -> PutRequest {
     PutRequest { key: key.into(), value: value.into(), lease: 0 }
 }
 
-/// What a try that may fail comes to in the end.
+/// Repeats attempts until one succeeds.
 async fn eventually<T, F: Future<Output = Result<T, Error>>>(mut ask: impl FnMut() -> F) -> T {
     loop {
         match ask().await {
@@ -164,7 +164,7 @@ fn a_watch_that_is_dropped_costs_etcd_nothing_any_more() {
     });
 }
 
-/// As etcd counts them.
+/// Returns the number of watchers that etcd reports in its metrics.
 fn n_watchers(etcd: &Etcd) -> usize {
     let mut asked = TcpStream::connect(&etcd.addresses()[0]).expect("a connection");
     asked.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
@@ -201,7 +201,7 @@ fn who_leads_is_asked_once_that_is_known() {
         let client = client(&etcd);
         let beside = client.again(options(&etcd)).expect("good options");
         eventually(|| client.put(put("a", "1"))).await;
-        // Each time another of the three.
+        // Each iteration moves the leadership to another of the three members.
         for _ in 0..2 {
             etcd.move_leader();
             while client.asks() != etcd.leader() {
@@ -242,7 +242,7 @@ fn a_member_that_was_restarted_is_asked_over_a_new_connection() {
     });
 }
 
-/// A member that takes connections and answers nothing.
+/// Returns a listener that accepts connections but never responds, and a client for it.
 fn silent(try_max: Duration) -> (TcpListener, Client) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -285,7 +285,7 @@ fn a_question_is_written_whole() {
             let client = client.clone();
             tokio::spawn(async move { client.put(put(key, &"x".repeat(1000))).await })
         };
-        // How the connection begins goes with the first.
+        // The connection preface is sent with the first request.
         let first = ask("a");
         let (mut socket, _) = listener.accept().expect("a connection");
         let (mut begun, mut bytes) = (Vec::new(), [0; 1 << 16]);
@@ -304,7 +304,7 @@ fn a_question_is_written_whole() {
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What frames there are: type, whether it is the last of its stream, and which stream that is.
+/// HTTP/2 frames: type, whether the frame ends its stream, and the stream id.
 type Frames = Vec<(u8, bool, u32)>;
 
 fn frames(mut bytes: &[u8]) -> Frames {
@@ -318,7 +318,7 @@ fn frames(mut bytes: &[u8]) -> Frames {
     frames
 }
 
-/// HEADERS, then all of the DATA.
+/// Returns HEADERS and one DATA frame: a whole request.
 fn whole(stream: u32) -> Frames {
     vec![(1, false, stream), (0, true, stream)]
 }
@@ -379,7 +379,7 @@ fn who_asks_is_proven_by_a_password() {
         assert_eq!(wrong.kind, Kind::Denied, "{wrong}");
         let client = with("secret");
         client.put(put("a", "1")).await.expect("put");
-        // Whatever changes users makes old tokens useless: one try is lost, and the next says again who we are.
+        // Changing users invalidates all tokens: one attempt fails, and the next one authenticates again.
         etcd.ctl(&["--user", "root:secret", "user", "add", "other:secret"]);
         let found = eventually(|| client.range(get("a"))).await;
         assert_eq!(found.count, 1);

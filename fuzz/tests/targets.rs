@@ -4,10 +4,10 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use leasehold_base::clock::Moment;
 use leasehold_fuzz::Bare;
-use leasehold_server::clock::Moment;
 use leasehold_server::dialect::redis::frame::Reader;
-use leasehold_server::store::{Head, Record};
+use leasehold_store::{Head, Record};
 
 const TEST_TIME: Duration = Duration::from_secs(5);
 /// How long an answer may take that waits for something.

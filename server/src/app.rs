@@ -23,13 +23,11 @@ use crate::content;
 use crate::contract::{self, Health};
 use crate::dialect::{self, Dialect, dav, files};
 use crate::door::{self, Arrival};
-use crate::engine::{CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Probe};
+use crate::engine::{Archive, CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Probe};
 use crate::http;
 use crate::http::answers::Answers;
 use crate::metrics::{Format, Metrics};
-use crate::past::Archive;
 use crate::peer::{self, Peers, Relay};
-use crate::store::history::Bounds;
 use crate::trace::Tracer;
 
 /// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
@@ -62,10 +60,8 @@ pub struct Parts {
     pub backups: Option<Arc<Backups>>,
     /// How much is being answered.
     pub answers: Arc<Answers>,
-    /// What happened before what the engine still remembers, if that is kept.
-    pub(crate) history: Option<Archive>,
-    /// Maximum age of events that are returned. Older ones are not returned, even if they are still on disk.
-    pub(crate) history_age_max: Duration,
+    /// Past events.
+    pub(crate) archive: Archive,
     /// Whether anybody is asked who they are, and what they may.
     pub auth: Arc<Gate>,
     /// Where it is written who did what, if anywhere.
@@ -105,8 +101,7 @@ impl App {
             limits,
             backups: None,
             answers,
-            history: None,
-            history_age_max: Bounds::default().age_max,
+            archive: Archive::default(),
             auth: Gate::off(),
             audit: None,
             tracer: None,
@@ -182,12 +177,14 @@ impl App {
 
     /// Tells what happened from the history in `data` too.
     pub fn with_history(self, data: &Path) -> Self {
-        Self(Arc::new(Parts { history: Some(Archive::of(data)), ..Parts::clone(&self) }))
+        let archive = self.archive.clone().with_history(data);
+        Self(Arc::new(Parts { archive, ..Parts::clone(&self) }))
     }
 
     /// Returns only events that are not older than this.
     pub(crate) fn tell_for(self, history_age_max: Duration) -> Self {
-        Self(Arc::new(Parts { history_age_max, ..Parts::clone(&self) }))
+        let archive = self.archive.clone().with_age_max(history_age_max);
+        Self(Arc::new(Parts { archive, ..Parts::clone(&self) }))
     }
 
     /// Keeps content in `folder`, or in one that is gone at the end.

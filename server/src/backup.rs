@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::clock::Clock;
-use crate::dialect::calendar;
-use crate::probe;
-use crate::store::{self, sqlite};
-use crate::sync::lock;
+use leasehold_base::calendar;
+use leasehold_base::clock::Clock;
+use leasehold_base::probe;
+use leasehold_base::sync::lock;
+
+use leasehold_store::{self as store, sqlite};
 
 /// How the name of a backup begins. What comes then is when it was taken.
 const PREFIX: &str = "leasehold-";
@@ -265,7 +266,7 @@ fn taken_at(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::FakeClock;
+    use leasehold_base::clock::FakeClock;
 
     #[test]
     fn another_folder_in_place_of_the_one_at_the_start_gets_no_backup() {

@@ -2,7 +2,6 @@
 
 mod location;
 pub(crate) mod roster;
-pub mod status;
 pub mod transfer;
 
 use std::fmt;
@@ -10,12 +9,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::clock::Clock;
 use crate::door::is_host;
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
-use crate::store::{Error, NodeFolder, Peering};
+use leasehold_base::clock::Clock;
+use leasehold_store::{Error, NodeFolder, Peering};
 pub use location::Location;
 use roster::Roster;
 
@@ -113,7 +112,7 @@ impl Options {
             false => peers.to_string(),
         };
         let secret = self.peer_secret_file.as_deref().map(secret).transpose()?;
-        let drawn = || format!("{:032x}", u128::from_le_bytes(crate::random::bytes()));
+        let drawn = || format!("{:032x}", u128::from_le_bytes(leasehold_base::random::bytes()));
         let (key, is_given) = match secret {
             Some(secret) => (secret, true),
             None => (drawn(), false),
@@ -194,10 +193,10 @@ mod built {
     use leasehold_core::Limits;
 
     use super::{Access, Error, EtcdHealth, Member, NodeFolder, Options, PathBuf, Reached, Roster};
-    use crate::clock::Clock;
-    use crate::runtime;
-    use crate::store::Seat;
-    use crate::store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
+    use leasehold_base::clock::Clock;
+    use leasehold_base::runtime;
+    use leasehold_store::Seat;
+    use leasehold_store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
 
     /// How long one try may take if nobody waits for it: deleting a whole journal takes a while.
     const ERRAND_TRY_MAX: Duration = Duration::from_secs(2);
@@ -300,8 +299,8 @@ mod built {
     use leasehold_core::Limits;
 
     use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
-    use crate::clock::Clock;
-    use crate::store::Seat;
+    use leasehold_base::clock::Clock;
+    use leasehold_store::Seat;
 
     /// What needs etcd cannot be done.
     pub(super) fn not_built<T>() -> Result<T, Error> {

@@ -28,13 +28,13 @@ use prometheus_client::metrics::info::Info;
 
 use crate::dialect::Dialect;
 use crate::engine::NamespaceCounts;
-use crate::store::{Health, JournalSize};
 use book::Book;
 use cluster::ClusterMetrics;
 pub(crate) use cluster::{Resolved, Turn};
 use disk::DiskMetrics;
 use issuers::IssuerMetrics;
 use lease::Leases;
+use leasehold_store::{Health, JournalSize};
 pub use op::Op;
 use op::Ops;
 use process::Process;

@@ -1,6 +1,6 @@
 //! What goes wrong with the server and with clients, and how it is over.
 
-use leasehold_server::store::Error;
+use leasehold_store::Error;
 
 use crate::crowd::Asking;
 use crate::history::Outage;

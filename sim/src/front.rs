@@ -8,12 +8,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use leasehold_base::clock::Instant;
 use leasehold_core::{
     AcquireAll, CloseSession, Dialect, Extend, KeepSession, LeaseView, LockKey, LockView,
     OpenSession, Other, Owner, Proof, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke,
     Secret, SessionDigest, Span, Target,
 };
-use leasehold_server::clock::Instant;
 use leasehold_server::door::Door;
 use leasehold_server::engine::{
     Ask, EngineHandle, Error, Expiry, ReadLock, WaitFor, WaitForAll, Waited, WaitedAll,

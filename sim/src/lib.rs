@@ -3,7 +3,7 @@
 //!
 //! The same seed gives the same run, byte for byte. Start reading at `world.rs`, then `checker/mod.rs`.
 
-use leasehold_server::random;
+use leasehold_base::random;
 
 use crate::chance::Chance;
 

@@ -8,8 +8,8 @@ use leasehold_core::RetryHint;
 use leasehold_server::app::App;
 use leasehold_server::engine::{EngineHandle, Options, Stepped};
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::Error;
 use leasehold_server::{dialect, http};
+use leasehold_store::Error;
 
 use crate::chance::Chance;
 use crate::history::OperationId;

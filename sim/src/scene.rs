@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::{Clock, FakeClock, LockClock, Moment};
 use leasehold_core::{Acquire, Span, Timestamp};
 use leasehold_etcd::{Op, Txn};
-use leasehold_server::clock::{Clock, FakeClock, LockClock, Moment};
 use leasehold_server::engine::{self, Take, WaitFor};
-use leasehold_server::store::{Draft, Error, News, Seat, etcd};
+use leasehold_store::{Draft, Error, News, Seat, etcd};
 
 use crate::etcd::{Client, Request};
 use crate::folder::Folder;

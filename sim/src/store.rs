@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use leasehold_base::clock::Moment;
 use leasehold_core::{LeaseNumber, Limits, Machine, Phase, Restore, Row, Token, mutant};
-use leasehold_server::clock::Moment;
-use leasehold_server::store::{
+use leasehold_store::{
     Chain, Draft, Error, Hash, JournalSize, Kind, Loaded, Permit, Place, Record, Store,
 };
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-use leasehold_server::clock::{BootId, Clock};
+use leasehold_base::clock::{BootId, Clock};
 
 /// Nanoseconds of true time since the run began.
 pub type Time = u64;

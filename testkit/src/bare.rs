@@ -6,13 +6,13 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
+use leasehold_base::clock::FakeClock;
 use leasehold_server::app::App;
-use leasehold_server::clock::FakeClock;
 use leasehold_server::dialect;
 use leasehold_server::door::{Answer, Door, Visitor};
 use leasehold_server::engine::Engine;
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::memory::MemoryStore;
+use leasehold_store::memory::MemoryStore;
 
 use crate::local::settings;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use leasehold_core::Limits;
-use leasehold_server::store::memory::MemoryStore;
-use leasehold_server::store::{Draft, Error, JournalSize, Loaded, Permit, Store};
+use leasehold_store::memory::MemoryStore;
+use leasehold_store::{Draft, Error, JournalSize, Loaded, Permit, Store};
 
 /// A store in memory, and what goes wrong with it.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Settings of the file in which it is written who did what.
+//! Settings of the audit file.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Settings of who may do what, and of who is answered at all.
+//! Settings of authentication and authorization, and of the hosts and origins that are allowed.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Security")]
 pub(super) struct AuthArgs {
-    /// Who may do what. Without it nobody is asked who they are, and only this machine is served.
+    /// The file with keys and rules. Without it there is no authentication, and only local clients are served.
     #[arg(long, env = "LEASEHOLD_AUTH_FILE")]
     pub(super) auth_file: Option<PathBuf>,
     /// How many wrong credentials one address may send in a minute before it is told to wait.
@@ -34,7 +34,7 @@ pub(super) struct AuthArgs {
     /// How long the keys of a token issuer stay valid while they cannot be fetched again; at least 10m.
     #[arg(long, env = "LEASEHOLD_AUTH_KEYS_AGE_MAX", default_value = "1d")]
     pub(super) auth_keys_age_max: DurationArg,
-    /// Serve other machines although nobody is asked who they are. Whoever reaches the port may do anything.
+    /// Accept remote connections without authentication. Any client that can reach the port has full access.
     #[arg(long, env = "LEASEHOLD_INSECURE_NO_AUTH", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     pub(super) insecure_no_auth: bool,
@@ -46,7 +46,7 @@ pub(super) struct AuthArgs {
     pub(super) cors_origins: Vec<String>,
 }
 
-/// If nobody says otherwise.
+/// The default limits of authentication.
 const BOUNDS: auth::Bounds = auth::Bounds::DEFAULT;
 
 fn origin(text: &str) -> Result<String, String> {
@@ -58,7 +58,7 @@ fn origin(text: &str) -> Result<String, String> {
 }
 
 impl super::Args {
-    /// Whether anybody is asked who they are, in words.
+    /// Describes for people whether clients have to authenticate.
     pub(crate) fn authentication(&self) -> String {
         self.auth.shown()
     }
@@ -75,7 +75,7 @@ impl AuthArgs {
         }
     }
 
-    /// Says what would let strangers in.
+    /// Checks the auth file, and rejects settings that would give remote clients access without authentication.
     pub(super) fn check(&self, listening: &[(&str, Listen)]) -> Result<(), String> {
         if let Some(file) = &self.auth_file {
             auth::Policy::load(file)?;
@@ -94,7 +94,7 @@ impl AuthArgs {
         Ok(())
     }
 
-    /// What a person who starts a server should know of it.
+    /// Describes the mode of authentication for the startup banner.
     pub(super) fn shown(&self) -> String {
         match &self.auth_file {
             Some(file) => format!("by {}", file.display()),

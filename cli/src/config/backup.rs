@@ -1,4 +1,4 @@
-//! Settings of the backups a server takes of itself.
+//! Settings of scheduled and requested backups.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(super) struct BackupArgs {
 }
 
 impl BackupArgs {
-    /// Says what does not go together.
+    /// Checks combinations of settings.
     pub(super) fn check(&self, is_ephemeral: bool) -> Result<(), String> {
         let Self { backup_dir, backup_every, .. } = self;
         if backup_dir.is_none() && backup_every.is_some() {
@@ -37,7 +37,7 @@ impl BackupArgs {
         Ok(())
     }
 
-    /// How often, if at all.
+    /// Returns the backup interval, if backups are scheduled.
     pub(super) fn every(&self) -> Option<DurationArg> {
         self.backup_every
     }

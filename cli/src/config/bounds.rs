@@ -1,22 +1,21 @@
-//! What no setting may be: nothing where something is needed, or so much that it never ends.
+//! Bounds of settings: values must not be zero where the server needs something, or so long that they never end.
 
 use std::time::Duration;
 
 use super::Args;
 use crate::duration::DurationArg;
 
-/// The shortest time between two folds of the journal, and between two backups: a shorter one is over before the work
-/// is.
+/// The minimum time between two folds of the journal. The work itself takes longer than a shorter interval.
 const FOLD_INTERVAL_MIN: Duration = Duration::from_millis(1);
 const BACKUP_EVERY_MIN: Duration = Duration::from_millis(10);
 /// Keys are fetched every five minutes; a lower limit would drop keys of a healthy issuer.
 const KEYS_AGE_MIN: Duration = Duration::from_secs(600);
 
-/// Ten years, as `10y` is read. What lasts longer is meant to last for ever, and no lease does.
+/// Ten years, as `10y` is parsed. A longer duration would mean "forever", and every lease has to end.
 const LASTING_MAX: Duration = Duration::from_secs(10 * 31_557_600);
 
 impl Args {
-    /// With any of these at 0 the server would start and do nothing for anybody.
+    /// Rejects zero for settings with which the server would start but serve no client.
     pub(super) fn check_none_is_0(&self) -> Result<(), String> {
         let Self { engine, limits, connections, redis, .. } = self;
         let has_time = |DurationArg(time): DurationArg| usize::from(!time.is_zero());
@@ -62,7 +61,7 @@ impl Args {
         }
     }
 
-    /// What is done again and again leaves time for something else.
+    /// Rejects intervals that are too short for the work they repeat.
     pub(super) fn check_none_spins(&self) -> Result<(), String> {
         let all = [
             ("--fold-interval", Some(self.store.fold_interval), FOLD_INTERVAL_MIN),
@@ -80,7 +79,7 @@ impl Args {
         Ok(())
     }
 
-    /// A lease, a session or a wait ends some day.
+    /// Rejects durations so long that a lease, a session or a wait would never end.
     pub(super) fn check_all_end(&self) -> Result<(), String> {
         let all = [
             ("--ttl-max", self.limits.ttl_max),

@@ -1,4 +1,4 @@
-//! Settings of a server that is one of several.
+//! Settings of a server in a cluster.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use leasehold_server::cluster::{Access, Location, Options};
 use leasehold_server::dialect::Dialect;
 use leasehold_server::http::Listen;
 
-/// How etcd is reached: the same for `serve` and `init`.
+/// The connection to etcd: the same settings for `serve` and `init`.
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Several servers")]
 pub(crate) struct EtcdArgs {
@@ -51,8 +51,8 @@ impl EtcdArgs {
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Several servers")]
 pub(super) struct ClusterArgs {
-    /// The store that several servers share: etcd://HOST:PORT,HOST:PORT/PREFIX. `leasehold init` makes it. With it,
-    /// --data is only for what this server remembers by itself.
+    /// The shared store of the cluster: etcd://HOST:PORT,HOST:PORT/PREFIX. `leasehold init` creates it. With it, --data
+    /// only holds this server's own state.
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Option<Location>,
     /// The name of this server among those that share the store (default: the name of the host).
@@ -74,12 +74,12 @@ pub(super) struct ClusterArgs {
     #[arg(long, env = "LEASEHOLD_LEAD_WITHOUT_MEMORY", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     lead_without_memory: bool,
-    /// Follow only: this server never leads, whoever else is there.
+    /// Follow only: this server never becomes the leader, even if there is no other server.
     #[arg(long, env = "LEASEHOLD_NEVER_LEAD", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     never_lead: bool,
-    /// Who has etcd forget what keys were before: `own` is the server that leads, every minute and as long as nobody
-    /// else has keys in etcd; `never` leaves it to etcd's own settings or to others.
+    /// What compacts the history of keys in etcd: `own` is the leader, every minute and only while no other application
+    /// has keys in etcd; `never` leaves it to etcd's own settings or to others.
     #[arg(long, env = "LEASEHOLD_ETCD_COMPACT", value_enum, default_value_t = Compact::Own)]
     etcd_compact: Compact,
     /// How many bytes each member of etcd may use, as its --quota-backend-bytes says. Members from 3.6 on tell so
@@ -91,7 +91,7 @@ pub(super) struct ClusterArgs {
     etcd: EtcdArgs,
 }
 
-/// Who compacts etcd.
+/// Which process compacts etcd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Compact {
     Own,
@@ -108,12 +108,12 @@ impl fmt::Display for Compact {
 }
 
 impl super::Args {
-    /// How etcd is reached, if the store is there.
+    /// Returns how to connect to etcd, if the store is in etcd.
     pub(crate) fn etcd(&self) -> Option<Access> {
         self.cluster.options().map(|options| options.access)
     }
 
-    /// The store that several servers share, if it is one.
+    /// Returns the location of the shared store, if there is one.
     pub(crate) fn store(&self) -> Option<&Location> {
         self.cluster.store()
     }
@@ -122,12 +122,12 @@ impl super::Args {
 const NAME_BYTES_MAX: usize = 64;
 
 impl ClusterArgs {
-    /// Where the store is, if it is shared.
+    /// Returns the location of the shared store, if there is one.
     pub(super) fn store(&self) -> Option<&Location> {
         self.store.as_ref()
     }
 
-    /// Is anything answered at all?
+    /// Rejects settings of a cluster in which no enabled protocol would be served.
     pub(super) fn check_spoken(&self, dialects: &[Dialect]) -> Result<(), String> {
         if self.store().is_none() || dialects.iter().any(|dialect| !dialect.keeps_content()) {
             return Ok(());
@@ -139,7 +139,7 @@ impl ClusterArgs {
         ))
     }
 
-    /// Says what does not go together.
+    /// Checks combinations of settings.
     pub(super) fn check(
         &self,
         is_ephemeral: bool,

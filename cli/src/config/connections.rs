@@ -131,7 +131,7 @@ impl ConnectionArgs {
             let n = self.head_bytes_max;
             return Err(format!("--head-bytes-max: is {n}, but must be at least {HEAD_BYTES_MIN}"));
         }
-        // The system counts probes in seconds, and there are several of them.
+        // Linux counts keep-alive probes in whole seconds, and several of them have to fail.
         let allowed = 3..=24 * 3600;
         if allowed.contains(&self.keepalive_timeout.0.as_secs()) {
             return Ok(());

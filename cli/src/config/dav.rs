@@ -23,7 +23,7 @@ pub(super) struct DavArgs {
 }
 
 impl DavArgs {
-    /// Says what goes beyond the limits.
+    /// Checks the settings against the limits.
     pub(super) fn check(&self, limits: &Limits) -> Result<(), String> {
         let is_default = self.dav_lock_ttl_min.span() == dav::Options::default().lock_ttl_min;
         if self.dav_lock_ttl_min.span() > limits.ttl_max && !is_default {

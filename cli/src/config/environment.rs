@@ -1,14 +1,14 @@
-//! Settings in environment variables: what is wrong with one is told by its name.
+//! Settings in environment variables: error messages name the variable.
 
 use std::ffi::{OsStr, OsString};
 
 use super::{Given, file};
 
-/// Says which variable has a value that its setting does not take.
+/// Checks the values of all variables. The error names the variable whose value its setting does not accept.
 pub(super) fn check(given: &Given) -> Result<(), String> {
     for arg in file::settings().get_arguments() {
         let (Some(name), Some(variable)) = (arg.get_long(), arg.get_env()) else { continue };
-        // A flag wins over it, so that it does not count.
+        // A flag overrides the variable, so its value does not matter.
         let Some(value) = std::env::var_os(variable).filter(|_| !given.is_flag(name)) else {
             continue;
         };
@@ -19,7 +19,7 @@ pub(super) fn check(given: &Given) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong, without ` for '--name <VALUE>'`: nobody gave the flag.
+/// Removes ` for '--name <VALUE>'` from an error message: the flag was not used.
 fn without_flag(why: &str, name: &str) -> String {
     let begin = format!(" for '--{name}");
     let cut = why.split_once(&begin).and_then(|(before, rest)| {
@@ -29,12 +29,12 @@ fn without_flag(why: &str, name: &str) -> String {
     cut.unwrap_or_else(|| why.to_owned())
 }
 
-/// What the variable of a setting is called.
+/// Returns the name of the environment variable for a setting.
 pub(super) fn variable(name: &str) -> String {
     format!("LEASEHOLD_{}", name.replace('-', "_").to_uppercase())
 }
 
-/// A flag with its value, whatever bytes that has.
+/// Joins a flag and its value, which can contain any bytes.
 pub(super) fn joined(flag: &str, value: &OsStr) -> OsString {
     let mut joined = OsString::from(flag);
     joined.push(value);

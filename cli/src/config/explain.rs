@@ -1,4 +1,4 @@
-//! What the settings come to, as a file that would say the same, and who said it.
+//! Prints the effective settings in the format of the config file, each with its source.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use super::{Given, file};
 
-/// TOML, one line for each setting.
+/// Returns the settings as TOML, with one line for each.
 pub(crate) fn explain(given: &Given) -> Result<String, String> {
     let words = given.words().skip(2).cloned();
     let words = [OsString::from("leasehold")].into_iter().chain(words);
@@ -27,7 +27,7 @@ pub(crate) fn explain(given: &Given) -> Result<String, String> {
     Ok(text)
 }
 
-/// Puts behind what is wrong where the settings it names come from, as far as they were not typed.
+/// Appends the source of every setting that the message names, unless it is a flag on the command line.
 pub(crate) fn located(why: String, given: &Given) -> String {
     let is_named = |name: &str| {
         let flag = format!("--{name}");
@@ -55,7 +55,7 @@ fn value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
         return Some(format!("[{}]", texts.collect::<Vec<_>>().join(", ")));
     }
     let text = values.next_back()?.to_string_lossy();
-    // 0660 is a text: it would be another number.
+    // `0660` stays a string: as a TOML number it would have another value.
     let is_number = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
     let is_bare = is_number || text.parse::<bool>().is_ok();
     Some(if is_bare { text.into_owned() } else { quoted(&text) })
@@ -82,5 +82,5 @@ fn source(arg: &Arg, matches: &ArgMatches, given: &Given) -> String {
     }
 }
 
-/// Where settings come from that were made flags.
+/// The source of each setting that was inserted as a flag: a line of the file or a variable.
 pub(super) type Sources = BTreeMap<String, String>;

@@ -1,4 +1,4 @@
-//! The settings of a TOML file, as flags, and where in the file each stands.
+//! Converts the settings of a TOML file to flags, and records the line of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use toml::de::DeTable;
 
 use super::{Args, discreet};
 
-/// A setting of a file.
+/// A setting in the file.
 pub(super) struct Setting {
     pub(super) name: String,
     /// `--name=value`
@@ -20,7 +20,7 @@ pub(super) struct Setting {
     pub(super) place: String,
 }
 
-/// What the file says, or what is wrong with it and in which line.
+/// Reads the settings of a file. The error names the line.
 pub(super) fn read(file: &Path) -> Result<Vec<Setting>, String> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| format!("{shown}: {error}"))?;
@@ -66,14 +66,14 @@ fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
     }
 }
 
-/// What a file says of one setting, in which something else may be wrong.
+/// Returns the value of one setting from a file, even if other settings in it are invalid.
 pub(super) fn said(file: &Path, name: &str) -> Option<String> {
     let table: toml::Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
     let value = table.iter().find(|(key, _)| key.replace('_', "-") == name)?.1;
     plain(name, value).ok()
 }
 
-/// Would this flag be taken? What it needs beside it may stand elsewhere, and is looked for when all are known.
+/// Checks whether the parser accepts this flag. Other settings that it requires are checked later, when all are known.
 pub(super) fn check(flag: &OsString) -> Result<(), String> {
     let command = settings().mut_args(|arg| arg.env(Resettable::Reset));
     let parsed = command.try_get_matches_from([OsString::from("leasehold"), flag.clone()]);
@@ -87,12 +87,12 @@ pub(super) fn check(flag: &OsString) -> Result<(), String> {
     }
 }
 
-/// Every setting, and nothing else.
+/// Returns a command with all server settings as its only arguments.
 pub(super) fn settings() -> Command {
     Args::augment_args(Command::new("leasehold").no_binary_name(false))
 }
 
-/// What every setting is called.
+/// Returns the names of all settings.
 fn names() -> BTreeSet<String> {
     let command = settings();
     command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Settings of the files.
+//! Settings of the files protocol.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub(super) struct FilesArgs {
     /// Bytes of the disk that uploads leave free. Default: 5 % of it, and at least 256 MiB.
     #[arg(long, env = "LEASEHOLD_FREE_SPACE_MIN")]
     pub(super) free_space_min: Option<u64>,
-    /// May anybody read files, without a session? Default: if only this machine can reach the server.
+    /// Allow clients to read files without a session. Default: if only this machine can reach the server.
     #[arg(long, env = "LEASEHOLD_FILES_PUBLIC", num_args = 0..=1, default_missing_value = "true",
           require_equals = true)]
     files_public: Option<bool>,
@@ -42,7 +42,7 @@ const LOCK_TTL: Span = Span::from_secs(30 * 60);
 const SESSION_TTL: Span = Span::from_secs(7 * 24 * 3600);
 
 impl FilesArgs {
-    /// Says what goes beyond the limits.
+    /// Checks the settings against the limits.
     pub(super) fn check(&self, limits: &Limits) -> Result<(), String> {
         let is_longer =
             |ttl: Option<DurationArg>, max: Span| ttl.is_some_and(|ttl| ttl.span() > max);

@@ -7,7 +7,8 @@ use leasehold_server::dialect::lfs;
 
 use crate::duration::DurationArg;
 
-/// What has less than 5 s left is over for git-lfs, and a batch of many takes a moment.
+/// The minimum duration of a transfer. git-lfs treats a transfer as expired if less than 5 s are left, and it needs
+/// time to go through a batch.
 const TRANSFER_TTL_MIN: Duration = Duration::from_secs(10);
 
 #[derive(ClapArgs, Clone, Debug)]
@@ -26,7 +27,7 @@ pub(super) struct LfsArgs {
 }
 
 impl LfsArgs {
-    /// Says what would not work.
+    /// Checks the minimum duration of a transfer.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.lfs_transfer_ttl.0 < TRANSFER_TTL_MIN {
             return Err("--lfs-transfer-ttl: must be at least 10s: git-lfs begins no transfer that has less than 5s \

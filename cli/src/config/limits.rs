@@ -1,9 +1,9 @@
-//! What the machine allows: a setting for each limit of the core.
+//! Settings for the limits of the core: one for each.
 
 use clap::Args as ClapArgs;
 use leasehold_core::Limits;
 
-/// One flag and one variable for each field of [`Limits`], whose defaults they are.
+/// Generates one flag and one variable for each field of [`Limits`], with the field's default.
 macro_rules! limits {
     ($($(#[doc = $doc:literal])+ $field:ident: $kind:ident, $env:literal;)*) => {
         #[derive(ClapArgs, Clone, Debug)]
@@ -22,7 +22,7 @@ macro_rules! limits {
     };
 }
 
-/// Between what the core counts in and what a setting is written in.
+/// Converts between the types of the core and the types of the settings.
 mod default {
     use leasehold_core::Span;
 
@@ -146,9 +146,9 @@ limits! {
     ended_max: number, "LEASEHOLD_ENDED_MAX";
     /// Most bytes of ended leases kept readable.
     ended_total_bytes_max: bytes, "LEASEHOLD_ENDED_TOTAL_BYTES_MAX";
-    /// How long a lock nobody uses is remembered by name.
+    /// How long an unused lock is remembered by name.
     idle_retention: span, "LEASEHOLD_IDLE_RETENTION";
-    /// Most locks nobody uses that are remembered by name.
+    /// Most unused locks that are remembered by name.
     idle_max: number, "LEASEHOLD_IDLE_MAX";
     /// Most waiters one command grants or gives up.
     promote_steps_max: number, "LEASEHOLD_PROMOTE_STEPS_MAX";

@@ -1,4 +1,4 @@
-//! The page with every setting, docs/settings.md: written from what `--help` shows, and held to it.
+//! Generates docs/settings.md, the page with all settings, from the help texts. A test keeps the page up to date.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -7,7 +7,7 @@ use clap::Arg;
 
 use super::file;
 
-/// Settings without a heading of their own.
+/// The heading for settings that have none.
 const SERVER: &str = "Server";
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/settings.md");
 const HEAD: &str = "\

@@ -1,4 +1,4 @@
-//! Settings of the listener for lock clients of Redis.
+//! Settings of the listener for Redis clients.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,8 @@ use leasehold_server::http::Listen;
 
 use crate::duration::DurationArg;
 
-/// A script takes some hundred bytes, and so does a key; with less than this clients cannot begin.
+/// The minimum for the largest command. A lock script has some hundred bytes, and so has a key; clients cannot work
+/// with less.
 const COMMAND_BYTES_MIN: usize = 1024;
 
 #[derive(ClapArgs, Clone, Debug)]
@@ -44,7 +45,7 @@ pub(super) struct RedisArgs {
 }
 
 impl RedisArgs {
-    /// Says what would not work.
+    /// Checks the settings.
     pub(super) fn check(
         &self,
         namespace_bytes_max: usize,
@@ -69,7 +70,7 @@ impl RedisArgs {
         Ok(())
     }
 
-    /// Where it listens, if it does.
+    /// Returns the listen address for Redis clients, if there is one.
     pub(super) fn listen(&self) -> Option<Listen> {
         let listen = if self.redis_tls { Listen::Https } else { Listen::Http };
         self.redis_listen.map(listen)

@@ -1,4 +1,4 @@
-//! Settings that cannot be read: told as they themselves say, as far as they can be read.
+//! Reports invalid settings in the output format that the settings choose, as far as they can be read.
 
 use std::ffi::OsString;
 
@@ -15,8 +15,8 @@ use crate::serve;
 
 const LOG_FORMAT: &str = "log-format";
 
-/// A command whose settings cannot be read has failed: a server says so in the format of its log, another command
-/// also in JSON if that was asked for.
+/// Returns the failure for settings that cannot be read. A server reports it in the format of its log; another command
+/// also reports it as JSON if `--json` was given.
 pub(crate) fn refusal(typed: &[OsString], why: String) -> Failure {
     if is_server(typed) {
         return serve::fatal(why, chosen(typed).unwrap_or(Format::Auto));
@@ -25,7 +25,7 @@ pub(crate) fn refusal(typed: &[OsString], why: String) -> Failure {
     told::<()>(output, Err(why.clone().into())).err().unwrap_or_else(|| why.into())
 }
 
-/// The same, without a value in which there may be a password: `etcd://USER:PASSWORD@HOST:PORT`.
+/// Removes a value that might contain a password from the error, such as `etcd://USER:PASSWORD@HOST:PORT`.
 pub(crate) fn discreet(mut error: clap::Error) -> clap::Error {
     let is_telling = |value: &ContextValue| value.to_string().contains(['@', '?']);
     if error.get(ContextKind::InvalidValue).is_some_and(is_telling) {
@@ -34,7 +34,7 @@ pub(crate) fn discreet(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Is it a server whose log is JSON because somebody said so?
+/// Returns whether the command is a server with explicitly configured JSON logs.
 pub(crate) fn is_json_chosen(typed: &[OsString]) -> bool {
     is_server(typed) && chosen(typed) == Some(Format::Json)
 }
@@ -43,7 +43,7 @@ fn is_server(typed: &[OsString]) -> bool {
     typed.get(1).is_some_and(|word| word == "serve")
 }
 
-/// What lines of the log are to look like: by a flag, a variable, or a file, in which something else may be wrong.
+/// Returns the log format from a flag, a variable or the config file. Other settings in the file can be invalid.
 fn chosen(typed: &[OsString]) -> Option<Format> {
     let words: Vec<_> = typed.iter().skip(2).map(|word| word.to_string_lossy()).collect();
     let flag = format!("--{LOG_FORMAT}");

@@ -1,8 +1,8 @@
-//! Settings of an embedded store: the journal, history, and the disk they are on.
+//! Settings of the embedded store: the journal, the history and disk space.
 
 use clap::Args as ClapArgs;
-use leasehold_server::store::history::Bounds;
-use leasehold_server::store::sqlite::Space;
+use leasehold_store::history::Bounds;
+use leasehold_store::sqlite::Space;
 
 use crate::duration::DurationArg;
 
@@ -27,12 +27,12 @@ pub(super) struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// How much history is kept.
+    /// Returns the limits of the history.
     pub(super) fn history(&self) -> Bounds {
         Bounds { age_max: self.history_age_max.0, bytes_max: self.history_bytes_max }
     }
 
-    /// How much disk space is set aside, and how much must be free.
+    /// Returns the reserved disk space and the minimum of free space.
     pub(super) fn space(&self) -> Space {
         Space { reserve: self.disk_reserve, free_min: self.disk_free_min, ..Space::default() }
     }

@@ -1,4 +1,4 @@
-//! Settings of the http backend of Terraform.
+//! Settings of the Terraform `http` backend.
 
 use clap::Args as ClapArgs;
 use leasehold_core::Limits;
@@ -26,7 +26,7 @@ pub(super) struct TerraformArgs {
 }
 
 impl TerraformArgs {
-    /// Says what goes beyond the limits.
+    /// Checks the settings against the limits.
     pub(super) fn check(&self, limits: &Limits) -> Result<(), String> {
         let Some(ttl) = self.terraform_lock_ttl else { return Ok(()) };
         if ttl.0.is_zero() {

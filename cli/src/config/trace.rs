@@ -9,8 +9,8 @@ pub(super) struct TraceArgs {
     /// The collector that traces are sent to, as OTLP over HTTP: http://HOST:4318 (default: there are no traces).
     #[arg(long, env = "LEASEHOLD_OTLP_ENDPOINT")]
     otlp_endpoint: Option<Endpoint>,
-    /// The share of requests that begin a trace, from 0 to 1. Those that are part of one (`traceparent`) are traced if
-    /// whoever began it says so.
+    /// The share of requests that begin a trace, from 0 to 1. Those that are part of a trace (`traceparent`) are traced
+    /// if its sampled flag is set.
     #[arg(long, env = "LEASEHOLD_OTLP_SAMPLE", default_value_t = 1.0, value_parser = share)]
     otlp_sample: f64,
     /// Most spans that wait to be sent; more are dropped.

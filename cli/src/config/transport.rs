@@ -16,7 +16,7 @@ pub(super) struct TransportArgs {
     /// The private key of that certificate in PEM.
     #[arg(long, env = "LEASEHOLD_TLS_KEY_FILE")]
     tls_key_file: Option<PathBuf>,
-    /// Where only /metrics and health checks are answered, to everybody who asks.
+    /// Listen address for /metrics and health checks only, without authentication.
     #[arg(long, env = "LEASEHOLD_METRICS_LISTEN")]
     pub(super) metrics_listen: Option<Listen>,
     /// Most namespaces that /metrics tells of one by one: those with the most leases. The others are counted together;
@@ -31,7 +31,7 @@ pub(super) struct TransportArgs {
     #[arg(long, env = "LEASEHOLD_UNIX_SOCKET_MODE", default_value = "0660", value_parser = mode)]
     unix_socket_mode: u32,
     /// Addresses or networks of load balancers that begin every connection with a PROXY protocol header. They must send
-    /// one, and nobody else is believed.
+    /// one; headers from other addresses are not accepted.
     #[arg(long, env = "LEASEHOLD_PROXY_PROTOCOL_FROM", value_delimiter = ',', value_parser = http::parse_network)]
     proxy_protocol_from: Vec<http::IpNet>,
     /// How long a TLS handshake and a PROXY protocol header may take.
@@ -44,7 +44,7 @@ pub(super) struct TransportArgs {
 }
 
 impl TransportArgs {
-    /// Says which certificate is missing, or was given for nothing.
+    /// Checks that a certificate is set if a listener needs one, and only then.
     pub(super) fn check(&self, listening: &[(&str, Listen)]) -> Result<(), String> {
         let metrics = self.metrics_listen.iter().map(|listen| ("--metrics-listen", listen));
         let mut all = listening.iter().map(|(flag, listen)| (*flag, listen)).chain(metrics);
@@ -87,7 +87,7 @@ impl TransportArgs {
 }
 
 fn mode(text: &str) -> Result<u32, String> {
-    // With the zero, so that nobody can mean a decimal number.
+    // The leading zero is required, so that no decimal number is read as octal.
     let octal = text.strip_prefix('0').and_then(|text| u32::from_str_radix(text, 8).ok());
     octal.filter(|mode| *mode <= 0o777).ok_or_else(|| "is not a mode such as \"0660\"".into())
 }

@@ -1,4 +1,4 @@
-//! What the settings are, for whoever asks in JSON.
+//! Returns all settings by name, for JSON output.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use clap::{Args as _, Command};
 
 use super::{Args, Given};
 
-/// Every setting that has a value, wherever that came from, as it is written.
+/// Returns every setting that has a value, from any source, as it was written.
 pub(crate) fn values(given: &Given) -> BTreeMap<String, String> {
     let command = Args::augment_args(Command::new("settings")).ignore_errors(true);
     let names: Vec<_> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();

@@ -1,4 +1,4 @@
-//! Settings of the webhook that is told of leases held or waiting too long.
+//! Settings of the webhook, which receives warnings about leases that are held or wait too long.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub(super) struct WebhookArgs {
 }
 
 impl WebhookArgs {
-    /// Says what does not go together.
+    /// Checks combinations of settings.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.webhook_url.is_none() && self.webhook_secret_file.is_some() {
             return Err("--webhook-secret-file: --webhook-url is missing".into());

@@ -1,4 +1,4 @@
-//! Backups: whether there are any, and how old the latest is.
+//! Checks the backups: whether there are any, and how old the latest is.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use super::finding::Finding;
 use crate::duration::DurationArg;
 
 const CHECK: &str = "backup";
-/// The oldest that the latest may be where nobody says how often one is taken.
+/// The maximum age of the latest backup if no interval is configured.
 const AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// `None`: there is no folder they could be in, which is told elsewhere.
+/// Checks the backups of a server. Returns `None` if the configured path is not a directory: the check of
+/// `--backup-dir` reports that.
 pub(super) fn look(options: Option<&Options>, now_ms: i64) -> Option<Finding> {
     let Some(options) = options else {
         let advice = "set --backup-dir and --backup-every, or have leasehold backup run by a timer";
@@ -31,10 +32,10 @@ fn judge(age: Option<Duration>, every: Option<Duration>) -> Finding {
         let advice = "take one now: leasehold backup --url http://... (or wait for the first, with --backup-every)";
         return Finding::warning(CHECK, "there is no complete backup yet", advice);
     };
-    // A day's worth of seconds is told as days and hours, not more.
+    // Whole seconds keep the age short: days and hours.
     let shown = DurationArg(Duration::from_secs(age.as_secs()));
     let found = format!("the latest is {shown} old");
-    // One that failed is tried again, so twice the time means that it keeps failing.
+    // The server retries a failed backup, so an age of twice the interval means that backups keep failing.
     let allowed = every.map_or(AGE_MAX, |every| every * 2);
     if age <= allowed {
         return Finding::fine(CHECK, found);

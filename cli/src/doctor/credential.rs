@@ -1,4 +1,4 @@
-//! What ends some day: the server's certificate, and the keys of its clients.
+//! Checks what expires: the server certificate and the client keys.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use leasehold_server::http::TlsFiles;
 use super::finding::Finding;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
-/// So soon before its end a certificate or a key is warned of: enough for whoever has to renew it by hand.
+/// Days before its end from which a certificate or key is reported: enough for an operator to renew it by hand.
 const WARN_DAYS: i64 = 21;
 
-/// What is to be said of the server's certificate and its key.
+/// Checks when the server certificate ends.
 pub(super) fn tls(files: &TlsFiles, now_ms: i64) -> Finding {
     certificate(files.ends_ms(), now_ms)
 }
@@ -38,7 +38,7 @@ fn certificate(ends_ms: Result<Option<i64>, String>, now_ms: i64) -> Finding {
     }
 }
 
-/// What is to be said of the keys of an auth file.
+/// Checks when the keys of an auth file end.
 pub(super) fn keys(auth_file: &Path, now_ms: i64) -> Finding {
     match Policy::load(auth_file) {
         Ok(policy) => of_keys(&policy.key_ends(), now_ms),

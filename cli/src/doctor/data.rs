@@ -1,4 +1,4 @@
-//! The data folder: whose it is, who uses it, and what it is on.
+//! Checks the data directory: its owner, the process that uses it, and its file system.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,7 +13,7 @@ use super::nearest;
 
 const CHECK: &str = "data";
 
-/// File systems on which locks and the write-ahead log cannot be relied on, and those that forget.
+/// File systems on which file locks and the write-ahead log are not reliable.
 const REMOTE: [(i64, &str); 5] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -23,7 +23,7 @@ const REMOTE: [(i64, &str); 5] = [
 ];
 const FORGETFUL: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
 
-/// What is to be said of a folder, or of having none.
+/// Checks the data directory. `None` means that the server keeps its data in memory only.
 pub(super) fn look(folder: Option<&Path>, is_shared: bool, user: Option<&str>) -> Vec<Finding> {
     let Some(folder) = folder else {
         let advice = "leave --ephemeral out if locks have to outlast the server";
@@ -41,7 +41,7 @@ pub(super) fn look(folder: Option<&Path>, is_shared: bool, user: Option<&str>) -
         .collect()
 }
 
-/// What a start would say of it, if nobody uses it.
+/// Reports what a server would find at startup. If a process uses the directory, reports that process instead.
 fn state(folder: &Path, is_shared: bool, user: Option<&str>) -> Finding {
     let shown = folder.display();
     if let Some(process) = user {
@@ -70,13 +70,13 @@ fn state(folder: &Path, is_shared: bool, user: Option<&str>) -> Finding {
     }
 }
 
-/// What was read may be a copy, under another name.
+/// Prepends the path to the error unless the error contains it: the error might name a copy of the store.
 fn about(folder: &Path, why: String) -> String {
     let shown = folder.display().to_string();
     if why.contains(&shown) { why } else { format!("{shown}: {why}") }
 }
 
-/// Whether the folder is the server's alone.
+/// Returns a warning if other users can read the directory, or another user owns it.
 fn rights(folder: &Path, us: u32) -> Option<Finding> {
     let (shown, metadata) = (folder.display(), fs::metadata(folder).ok()?);
     if metadata.uid() != us {

@@ -1,4 +1,4 @@
-//! The disk: how long a sync takes, which is how long every answer takes, and how much room there is.
+//! Checks the disk: the duration of a sync, which delays every response, and the free space.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,18 +10,18 @@ use leasehold_server::serve::Settings;
 use super::finding::Finding;
 
 const CHECK: &str = "disk";
-/// So many syncs are measured.
+/// Number of syncs to measure.
 const N_SYNCS: usize = 21;
-/// As much as a record usually has.
+/// The size of a typical journal record.
 const RECORD_BYTES: usize = 4096;
-/// Half of the syncs may take this long. Beyond it, clients notice.
+/// The limit for a good median. Clients notice a longer sync.
 const SLOW: Duration = Duration::from_millis(10);
-/// And beyond this, renewals may come too late.
+/// The limit for a usable median. If a sync takes longer, renewals might come too late.
 const TOO_SLOW: Duration = Duration::from_millis(200);
-/// What must be free beside the journal, for tables and history.
+/// The space that must be free in addition to the journal, for tables and history.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
-/// What is to be said of the disk below a folder.
+/// Checks the disk that holds the data directory.
 pub(super) fn look(folder: Option<&Path>, settings: &Settings) -> Vec<Finding> {
     let Some(folder) = folder else { return Vec::new() };
     let sync = match syncs(folder) {
@@ -41,7 +41,8 @@ pub(super) fn look(folder: Option<&Path>, settings: &Settings) -> Vec<Finding> {
     [Some(sync), room].into_iter().flatten().collect()
 }
 
-/// How long it takes to make a record durable, several times. The file has no name and is gone at the end.
+/// Measures repeatedly how long it takes to make a record durable. Writes to an unnamed file, which disappears at the
+/// end.
 fn syncs(folder: &Path) -> std::io::Result<Vec<Duration>> {
     let mut file = unnamed(folder)?;
     let record = [0x5a; RECORD_BYTES];

@@ -1,11 +1,11 @@
-//! etcd, where several servers share a store.
+//! Checks the etcd cluster that holds the store of a Leasehold cluster.
 
 use leasehold_server::cluster::{self, Access, EtcdHealth, Member};
 
 use super::finding::Finding;
 
 const CHECK: &str = "etcd";
-/// etcd's own default of what its file may have.
+/// The default size limit of an etcd member's database file.
 const FILE_BYTES_MAX: i64 = 2 << 30;
 
 pub(super) fn look(access: &Access) -> Finding {

@@ -1,16 +1,16 @@
-//! What was found: what about, how bad, and what to change.
+//! The result of a check: its subject, its severity and the advice.
 
 use serde_json::{Value, json};
 
 use crate::output::plain;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Fine,
-    /// It works, but not as well as it could, or not for long.
+    /// The server works, but not as well as it could, or not for long.
     Warning,
-    /// It does not work, or what is promised does not hold.
+    /// The server does not work, or cannot keep its guarantees.
     Problem,
 }
 
@@ -24,15 +24,14 @@ impl Verdict {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Finding {
-    /// What was looked at.
+    /// The name of the check.
     pub(super) check: &'static str,
     pub(super) verdict: Verdict,
-    /// What was found.
     pub(super) found: String,
-    /// What to change, if anything.
+    /// The recommended change, if any.
     pub(super) advice: Option<String>,
 }
 
@@ -57,7 +56,7 @@ impl Finding {
         Self { verdict: Verdict::Problem, ..Self::warning(check, found, advice) }
     }
 
-    /// A line, and another with what to change.
+    /// Returns the finding as one line, followed by a line with the advice, if any.
     pub(super) fn text(&self) -> String {
         let line = format!("{:<8} {:<12} {}", self.verdict.word(), self.check, plain(&self.found));
         match &self.advice {

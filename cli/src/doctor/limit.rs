@@ -1,4 +1,4 @@
-//! What the system allows: open files, memory, and the clock it has.
+//! Checks the limits of the system: open files, memory, and the clock source.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use leasehold_server::serve::{Settings, files_needed};
 
 use super::finding::Finding;
 
-/// Clocks that are read without asking the kernel, or the virtual machine's host.
+/// Clock sources that are read without a call to the kernel or to the hypervisor.
 const QUICK_CLOCKS: [&str; 6] = [
     "tsc",
     "kvm-clock",
@@ -17,9 +17,9 @@ const QUICK_CLOCKS: [&str; 6] = [
     "riscv_clocksource",
 ];
 
-/// The most files a process may have open, if there is a limit.
+/// Returns the maximum number of open files for this process, if there is a limit.
 pub(super) fn n_files_max() -> Option<u64> {
-    // A server raises its own limit to the most it may.
+    // A server raises its soft limit to the hard limit.
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum
 }
 
@@ -38,7 +38,7 @@ pub(super) fn files(n_max: Option<u64>, http: &http::Options) -> Finding {
     }
 }
 
-/// How much memory there is: the machine's, or less if a control group allows less.
+/// Returns the memory of the machine, or the limit of our control group if that is less.
 pub(super) fn memory_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo(&text));
     let group = fs::read_to_string("/proc/self/cgroup").ok();
@@ -92,7 +92,7 @@ pub(super) fn memory(bytes: Option<u64>, settings: &Settings) -> Finding {
     }
 }
 
-/// What Linux takes its time from.
+/// Returns the name of Linux's current clock source.
 pub(super) fn clock_source() -> Option<String> {
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     fs::read_to_string(file).ok().map(|text| text.trim().to_owned())

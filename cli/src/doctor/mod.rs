@@ -1,7 +1,7 @@
-//! `leasehold doctor`: looks at what a server depends on before it does, and says what to change.
+//! `leasehold doctor`: checks the host, files and settings for a server, and suggests fixes.
 //!
-//! Each look measures, and hands what it found to a function that judges it, so that every judgement can be tested
-//! without a machine that is ill.
+//! Each check measures first and then passes the result to a function that judges it. Tests can therefore cover every
+//! verdict without a broken machine.
 
 mod backup;
 mod credential;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args as ClapArgs;
-use leasehold_server::store;
+use leasehold_store as store;
 use serde_json::json;
 
 use crate::ask::told;
@@ -31,7 +31,7 @@ use finding::{Finding, Verdict};
 
 #[derive(ClapArgs)]
 pub(crate) struct DoctorArgs {
-    /// End with status 1 also if there are only warnings.
+    /// End with status 1 even if there are only warnings.
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct DoctorArgs {
     output: OutputArgs,
 }
 
-/// Looks, tells, and gives the status: 1 if something has to be changed.
+/// Runs all checks and prints the findings. Returns exit status 1 if there is a problem.
 pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> Result<ExitCode, Failure> {
     told(args.output, examined(args, given))
 }
@@ -70,7 +70,7 @@ fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Everything there is to say.
+/// Runs all checks and returns their findings.
 fn findings(args: &Args, given: &Given) -> Vec<Finding> {
     let settings = args.settings();
     let now_ms = now_ms();
@@ -99,7 +99,8 @@ fn findings(args: &Args, given: &Given) -> Vec<Finding> {
     told_once(checked, all)
 }
 
-/// The settings are checked with the files they name, so what is wrong with those is known twice.
+/// Puts the result of the settings check first, and removes problems that it already reports: it also checks the files
+/// that the settings name.
 fn told_once(checked: Finding, mut others: Vec<Finding>) -> Vec<Finding> {
     if checked.verdict == Verdict::Problem {
         others.retain(|other| !checked.found.contains(&other.found));
@@ -108,7 +109,7 @@ fn told_once(checked: Finding, mut others: Vec<Finding>) -> Vec<Finding> {
     others
 }
 
-/// The folder itself, or the one nearest above it that is there.
+/// Returns the directory itself, or its nearest existing ancestor.
 fn nearest(folder: &Path) -> PathBuf {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
     let mut above = folder.ancestors().filter(|path| path.is_dir());

@@ -1,4 +1,4 @@
-//! Where the server is to listen: whether it can, and who could listen to it.
+//! Checks the listen addresses: whether the server can bind to them, and whether connections are encrypted.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,13 +10,13 @@ use super::owner::{self, Owner};
 
 const CHECK: &str = "listen";
 
-/// What is to be said of each listener, where this process uses the data folder.
+/// Checks each listener. `user` is the id of the process that uses the data directory, if any.
 pub(super) fn look(settings: &Settings, user: Option<&str>) -> Vec<Finding> {
     let folder = settings.data.as_deref();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return Vec::new() };
     runtime.block_on(async {
-        // Each address stays taken until all were tried: some may be named twice.
+        // Each socket stays open until all addresses were tried, to detect an address that is named twice.
         let (mut held, mut all) = (Vec::new(), Vec::new());
         for wanted in listeners(settings) {
             let tried = wanted.attempt().await.map(|attempt| held.push(attempt));

@@ -1,4 +1,4 @@
-//! Who listens on an address, by what the system says of processes and their sockets.
+//! Finds out which process listens on an address, from the socket tables in `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,26 +6,27 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use leasehold_server::http::Listen;
-use leasehold_server::store;
+use leasehold_store as store;
 
-/// The state of a socket that is listened on, as the system writes it.
+/// The state of a listening TCP socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
-/// What a Unix socket that is listened on is marked with.
+/// The flag of a listening Unix socket in `/proc/net/unix`.
 const ACCEPTS: u32 = 1 << 16;
 
-/// Who has an address.
+/// The process that listens on an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     /// The server that uses the data folder.
     Server,
-    /// This process: the settings name the address twice.
+    /// This process: two settings name the same address.
     Settings,
     Another,
-    /// This user may not look, or the system does not tell.
+    /// Not known: this user has no permission to see it, or the kernel does not report it.
     Unknown,
 }
 
-/// Who has an address that is taken, if this process uses the data folder.
+/// Returns which process listens on an address that is in use. `user` is the id of the process that uses the data
+/// directory.
 pub(super) fn of(listen: &Listen, folder: Option<&Path>, user: Option<&str>) -> Owner {
     let taken = match listen {
         Listen::Http(address) | Listen::Https(address) => {
@@ -60,8 +61,9 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The sockets of the process that uses a folder. `None`: it cannot be seen, or it is none that has the folder's lock
-/// file open, such as one of another container with the same number.
+/// Returns the sockets of the process that uses a data directory. Returns `None` if the process is not visible, or does
+/// not have the lock file of the directory open. The latter happens with a process in another container that has the
+/// same id.
 fn sockets_of_user(folder: &Path, pid: &str) -> Option<BTreeSet<u64>> {
     let lock = fs::canonicalize(store::lock_path(folder)).ok()?;
     let has_lock = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|to| to == lock);
@@ -69,7 +71,7 @@ fn sockets_of_user(folder: &Path, pid: &str) -> Option<BTreeSet<u64>> {
     files.any(has_lock).then(|| sockets(pid)).flatten()
 }
 
-/// The numbers of the sockets a process has.
+/// Returns the inode numbers of a process's sockets.
 fn sockets(process: &str) -> Option<BTreeSet<u64>> {
     let number = |entry: fs::DirEntry| {
         let target = fs::read_link(entry.path()).ok()?;
@@ -78,7 +80,7 @@ fn sockets(process: &str) -> Option<BTreeSet<u64>> {
     Some(fs::read_dir(format!("/proc/{process}/fd")).ok()?.flatten().filter_map(number).collect())
 }
 
-/// The sockets in one of the system's tables that are in the way of whoever wants to listen on this address.
+/// Returns the sockets in a kernel table that prevent listening on this address.
 fn tcp(table: &str, wanted: SocketAddr) -> BTreeSet<u64> {
     let number = |line: &str| {
         let fields: Vec<_> = line.split_whitespace().collect();
@@ -96,7 +98,7 @@ fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || one.is_unspecified() || other.is_unspecified()
 }
 
-/// An address as the system writes it: words of 32 bits, each as this machine keeps it.
+/// Parses an address from `/proc/net/tcp`: words of 32 bits, each in native byte order.
 fn ip(text: &str) -> Option<IpAddr> {
     let word = |at: usize| u32::from_str_radix(text.get(at * 8..at * 8 + 8)?, 16).ok();
     match text.len() {

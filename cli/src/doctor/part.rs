@@ -1,4 +1,4 @@
-//! Files and folders a server needs beside its data, judged by the server's own checks.
+//! Checks the files and directories that a server needs in addition to its data, with the same functions as the server.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use leasehold_server::serve::{Checked, Part, Settings, preflight};
 use super::finding::Finding;
 use crate::serve::check_port_file;
 
-/// What is to be said of each that the settings name.
+/// Checks each file and directory that the settings name.
 pub(super) fn look(settings: &Settings, port_file: Option<&Path>) -> Vec<Finding> {
     let parts = preflight(settings).into_iter().filter_map(|checked| judge(&checked));
     let port = port_file.map(|file| match check_port_file(file) {
@@ -26,7 +26,7 @@ fn judge(checked: &Checked) -> Option<Finding> {
     };
     match (&checked.found, checked.part) {
         (Err(why), _) => Some(Finding::problem(check, why.clone(), advice(flag, what))),
-        // More is said of backups elsewhere.
+        // The backup check reports on the backups themselves.
         (Ok(()), Part::Backups) => None,
         (Ok(()), Part::Webhook) => {
             Some(Finding::fine(check, format!("{} has a secret", checked.path.display())))

@@ -1,5 +1,5 @@
-//! `leasehold key revoke`: out of the file, out of the server, and its leases with it. Each step can be done again, so
-//! that what stopped half-way is finished by the same command.
+//! `leasehold key revoke`: removes a key from the key file and from the server, and ends its leases. Every step can be
+//! repeated, so the same command finishes an interrupted revocation.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use crate::exit::{Failure, USAGE};
 use crate::key_file::{self, Files};
 use crate::output::{print, print_json};
 
-/// How long a server may take to read its files anew before it counts as one that does not.
+/// Time limit for the server to reload its files.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
-/// The keys, as far as they are still in the file.
+/// The keys to revoke that were still in the file.
 struct Revoked {
     ids: Vec<String>,
     auth: PathBuf,
 }
 
-/// Takes the keys out of the file, waits until the server refuses them, and ends their leases if that is asked for.
+/// Removes the keys from the file, waits until the server rejects them, and ends their leases if requested.
 pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     let revoked = take_out(args)?;
     let n = revoked.ids.len();
@@ -75,7 +75,7 @@ fn show(
     }))
 }
 
-/// What makes no sense is refused before anything is changed.
+/// Removes the keys from the file. Invalid requests fail before anything is changed.
 fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
     let files = Files::lock(&args.file.auth_file)?;
     let mut table = parse(&files)?;
@@ -102,25 +102,25 @@ fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
                    with another admin's key";
         return Err(Failure::new(USAGE, why));
     }
-    // With --end-leases the try before may have taken it out.
+    // With --end-leases, an earlier attempt might have removed the key already.
     if ids.is_empty() && !args.end_leases {
         return Err(Failure::from(format!("{}: there is no such key", files.keys.display())));
     }
     if !ids.is_empty() {
         key_file::write(&files.keys, &table.to_string())?;
     }
-    // Files that a server cannot use would leave the key in force.
+    // A server could not load invalid files, so the key would stay valid.
     Policy::load(&files.auth)?;
     Ok(Revoked { ids, auth: files.auth.clone() })
 }
 
-/// Is the key that asks one of these?
+/// Returns whether the key of this request is one of the revoked keys.
 fn is_own(args: &RevokeArgs, ids: &[String]) -> Result<bool, Failure> {
     let Some(own) = args.server.api_key()? else { return Ok(false) };
     Ok(ids.iter().any(|id| own.starts_with(&format!("{PREFIX}{id}_"))))
 }
 
-/// Waits until the server has read the files. Whoever is told that a key is revoked must be able to rely on it.
+/// Waits until the server has reloaded the files. Only then is the key certain to be rejected.
 async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Result<(), Failure> {
     let (n, url) = (revoked.ids.len(), &args.server.url);
     let is_own = is_own(args, &revoked.ids)?;
@@ -134,7 +134,7 @@ async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Re
         let why = match client.auth_state().await {
             Ok(state) if state.hash == Some(hash(&revoked.auth)?) => return Ok(()),
             Ok(_) => "it goes by other files; is its --auth-file this one?".into(),
-            // The key that asks is one of those: that it is refused is the answer.
+            // The revoked key itself sent the request. A 401 shows that the server now rejects it.
             Err(Error::Failed { status: 401, .. }) if is_own => return Ok(()),
             Err(error) if error.is_retryable() => error.to_string(),
             Err(error) => return Err(failed(&error.to_string())),
@@ -147,7 +147,7 @@ async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Re
     }
 }
 
-/// Of the files as they are now: others may change them meanwhile.
+/// Returns the hash of the current files: other processes might change them in the meantime.
 fn hash(auth: &Path) -> Result<String, Failure> {
     Ok(Policy::load(auth)?.hash().to_owned())
 }

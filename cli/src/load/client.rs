@@ -1,4 +1,5 @@
-//! One client: acquires, holds, writes, gives back, and is sometimes paused for too long.
+//! One simulated client: acquires a lock, holds it, writes and releases it. Some turns simulate a client that is paused
+//! for too long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use super::world::World;
 use crate::duration::DurationArg;
 use crate::proof::request_id;
 
-/// After an error, so that a server that is away is not stormed.
+/// The pause after an error, so that the clients do not overload an unavailable server.
 const BREATH: Duration = Duration::from_millis(100);
-/// As the SDK counts: clocks may drift apart by one in so many.
+/// The safety margin for clock drift, as in the SDK: one part in this many.
 const DRIFT: u32 = 100;
-/// How long overtaking may wait in the queue, and twice the ttl.
+/// How long [`overtake`] waits for the lock, in addition to twice the TTL.
 const OVERTAKE_WAIT: Duration = Duration::from_secs(5);
 
-/// Lives until the run is over.
+/// Runs turns until the end of the run.
 pub(super) async fn live(world: Arc<World>, number: u32) {
     let mut random = Rng::new();
     let owner = format!("{}-{number}", world.client.owner());
@@ -32,7 +33,7 @@ pub(super) async fn live(world: Arc<World>, number: u32) {
         };
         let pause = match done {
             Ok(()) => world.plan.jitter(&mut random),
-            // Everybody's wait ends with the run.
+            // All waits end when the run ends.
             Err(Error::NotAcquired(_)) if world.left() < BREATH => {
                 world.tally.timeouts.add();
                 Duration::ZERO
@@ -46,7 +47,7 @@ pub(super) async fn live(world: Arc<World>, number: u32) {
     }
 }
 
-/// Takes a lock that somebody had who is paused, and writes.
+/// Acquires a lock whose former holder is paused, and writes, so that the paused client continues.
 pub(super) async fn overtake(world: &World, lock: usize) {
     let wait = world.plan.ttl.0 * 2 + OVERTAKE_WAIT;
     let owner = format!("{}-last", world.client.owner());
@@ -59,7 +60,7 @@ pub(super) async fn overtake(world: &World, lock: usize) {
     }
 }
 
-/// A turn as it should be.
+/// Runs a normal turn: acquires, holds, writes and releases.
 async fn work(world: &World, owner: &str, lock: usize, hold: Duration) -> Result<(), Error> {
     let guard = tokio::select! {
         guard = granted(world, owner, lock, world.left()) => guard?,
@@ -81,7 +82,7 @@ async fn granted(
     Ok(guard)
 }
 
-/// Holds a lock, writes, and gives it back.
+/// Holds a lock, writes, and releases the lock.
 async fn tend(world: &World, lock: usize, guard: LockGuard, hold: Duration) -> Result<(), Error> {
     let token = guard.fencing_token();
     if !world.begin(lock, token, guard.end()) {
@@ -102,7 +103,7 @@ async fn tend(world: &World, lock: usize, guard: LockGuard, hold: Duration) -> R
     Ok(())
 }
 
-/// Holds a lock for a while, or until it is lost or the run is over.
+/// Waits while the lock is held, until `hold` is over, the lock is lost or the run ends.
 async fn held(world: &World, guard: &LockGuard, hold: Duration) {
     let over = tokio::time::sleep(hold.min(world.left()));
     let (mut over, mut lost) = (std::pin::pin!(over), std::pin::pin!(guard.lost()));
@@ -118,19 +119,19 @@ async fn held(world: &World, guard: &LockGuard, hold: Duration) {
     }
 }
 
-/// Writes as the holder one is, or was until a moment ago.
+/// Writes as the holder of the lock. A rejected write is a breach only if the lease is certain to be still active.
 fn write(world: &World, lock: usize, token: u64, sure_until: impl Fn() -> Moment) {
     match world.write(lock, token) {
         Ok(()) => world.tally.writes.add(),
         Err(stale) if world.now() < sure_until() => {
             world.breach(lock, Breach::HolderTurnedAway { token, newest: stale.newest });
         }
-        // Rightly: it took us too long to get here. The release will say so too.
+        // The rejection is correct: the write came after the end of the lease. The release will report the loss, too.
         Err(_) => {}
     }
 }
 
-/// A turn in which the client is paused after its first write, and learns nothing of the end of its lease.
+/// Simulates a client that is paused after its first write and does not notice that its lease ends.
 async fn pause(world: &World, owner: &str, lock: usize) -> Result<(), Error> {
     let sent_at = world.now();
     let request = AcquireRequest {
@@ -157,11 +158,12 @@ async fn pause(world: &World, owner: &str, lock: usize) -> Result<(), Error> {
     go_on(world, lock, acquired).await
 }
 
-/// Somebody else has written since. Nothing the client does now may have any effect.
+/// Continues after the pause. Another client has written since, so the server must reject the write, renewal and
+/// release.
 async fn go_on(world: &World, lock: usize, acquired: Acquired) -> Result<(), Error> {
     let (tally, token) = (&world.tally, acquired.fencing_token);
     tally.stale_writes.injected.add();
-    // If it comes through, the judge sees it.
+    // If the write is accepted, the history records a breach.
     if world.write(lock, token).is_err() {
         tally.stale_writes.rejected.add();
     }

@@ -1,9 +1,9 @@
-//! What the locks protect: things that are written to, each behind a fencing gate.
+//! The resources that the locks protect. Each accepts writes only through a fencing gate.
 
 use leasehold::{FencingGate, Stale};
 use tokio::sync::watch;
 
-/// One thing for each lock, by its number.
+/// One resource per lock, indexed by the number of the lock.
 #[derive(Debug)]
 pub(super) struct Downstream {
     gate: FencingGate,
@@ -17,7 +17,7 @@ impl Downstream {
         Self { gate: FencingGate::default(), names, newest }
     }
 
-    /// Writes, if the gate lets it; `wrote` is told in the order of the writes.
+    /// Writes if the gate accepts the token. Calls `wrote` in the order of the writes.
     pub(super) fn write(&self, lock: usize, token: u64, wrote: impl FnOnce()) -> Result<(), Stale> {
         self.gate.write(&self.names[lock], token, || {
             wrote();
@@ -25,10 +25,10 @@ impl Downstream {
         })
     }
 
-    /// Completes when somebody has written with a higher token.
+    /// Completes when another client has written with a higher token.
     pub(super) async fn overtaken(&self, lock: usize, token: u64) {
         let mut newest = self.newest[lock].subscribe();
-        // It cannot fail: the sender is ours.
+        // This cannot fail: we own the sender.
         let _ = newest.wait_for(|newest| *newest > token).await;
     }
 }

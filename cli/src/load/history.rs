@@ -1,7 +1,7 @@
-//! What the clients believed and what was written, in the order it happened, and whether that can be right.
+//! Records which client held each lock when, and all writes, and detects broken guarantees.
 //!
-//! This is the judge of a run. It knows nothing of the server: whoever tells it something has looked at its own
-//! clock and its own deadline. It keeps only what a later event can still contradict.
+//! The history is independent of the server: the clients report events according to their own clocks and deadlines. It
+//! keeps only entries that a later event can still contradict.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,24 +10,24 @@ use std::mem::discriminant;
 use leasehold::Moment;
 use serde::Serialize;
 
-/// As many of each kind are kept to be shown; all are counted.
+/// Number of breaches of each kind that are kept for the report. All are counted.
 const SHOWN_MAX: usize = 3;
 
-/// Something that must never be.
+/// A broken guarantee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub(super) enum Breach {
-    /// Two were sure to have the lock at once.
+    /// Two clients were certain to hold the lock at the same time.
     TwoHolders { token: u64, other: u64 },
-    /// A later grant had no higher token.
+    /// A later grant did not have a higher token.
     TokenNotGrown { token: u64, before: u64 },
-    /// A write came through after one with a higher token.
+    /// A write was accepted after a write with a higher token.
     StaleWriteAccepted { token: u64, newest: u64 },
-    /// A write of one who is sure to have the lock was turned away.
+    /// The write of a client that certainly held the lock was rejected.
     HolderTurnedAway { token: u64, newest: u64 },
-    /// A lease that was over could be renewed.
+    /// A renewal succeeded after the lease had ended.
     StaleRenewalAccepted { token: u64 },
-    /// A lease that was over could be given back.
+    /// A release succeeded after the lease had ended.
     StaleReleaseAccepted { token: u64 },
 }
 
@@ -56,24 +56,24 @@ impl fmt::Display for Breach {
     }
 }
 
-/// All locks of a run, by their number.
+/// The histories of all locks of a run, indexed by lock number.
 #[derive(Debug)]
 pub(super) struct History {
     locks: Vec<LockHistory>,
-    /// The first few of each kind, with the lock's number.
+    /// The first few breaches of each kind, with the number of the lock.
     pub(super) breaches: Vec<(usize, Breach)>,
     pub(super) n_breaches: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct LockHistory {
-    /// The highest token anybody was granted.
+    /// The highest token granted.
     granted: u64,
-    /// The highest token anybody wrote with.
+    /// The highest token used for a write.
     written: u64,
-    /// In the order they began; from the first one whose end is not known.
+    /// Tenures in the order of their start, from the first one whose end is not known.
     tenures: VecDeque<Tenure>,
-    /// The latest end of those that are no longer in the list, and its token.
+    /// The latest end among tenures that were removed from the list, with its token.
     latest: Option<(Moment, u64)>,
 }
 
@@ -90,7 +90,7 @@ impl History {
         Self { locks, breaches: Vec::new(), n_breaches: 0 }
     }
 
-    /// From `at`, somebody is sure to have the lock. Calls come in the order of their times.
+    /// Records that a client certainly holds the lock from `at`. Calls must be in chronological order.
     pub(super) fn begin(&mut self, lock: usize, token: u64, at: Moment) {
         let history = &mut self.locks[lock];
         let before = history.granted;
@@ -106,7 +106,7 @@ impl History {
         }
     }
 
-    /// Whoever was granted `token` was sure until `until`, or will be.
+    /// Records that the holder of `token` certainly holds the lock until `until`, which can be in the future.
     pub(super) fn end(&mut self, lock: usize, token: u64, until: Moment) {
         let history = &mut self.locks[lock];
         let is_it = |tenure: &Tenure| tenure.token == token && tenure.until.is_none();
@@ -122,7 +122,7 @@ impl History {
         }
     }
 
-    /// A write came through. Calls come in the order of the writes.
+    /// Records an accepted write. Calls must be in the order of the writes.
     pub(super) fn wrote(&mut self, lock: usize, token: u64) {
         let newest = self.locks[lock].written;
         self.locks[lock].written = newest.max(token);
@@ -131,7 +131,7 @@ impl History {
         }
     }
 
-    /// Something was seen that must never be.
+    /// Records a broken guarantee.
     pub(super) fn breach(&mut self, lock: usize, breach: Breach) {
         self.n_breaches += 1;
         let is_alike = |(_, other): &&_| discriminant(other) == discriminant(&breach);
@@ -151,7 +151,7 @@ mod tests {
         Moment::from_boot(Duration::from_millis(ms))
     }
 
-    /// What is wrong with a story of one lock.
+    /// Checks that a sequence of events on one lock leads to exactly these breaches.
     #[track_caller]
     fn check(story: impl FnOnce(&mut History), expected: &[Breach]) {
         let mut history = History::new(1);
@@ -194,7 +194,7 @@ mod tests {
         check(
             |history| {
                 history.begin(0, 1, at(10));
-                // Crashed: it is sure until its deadline, which is yet to come.
+                // The client crashed: it counts as the holder until its deadline, which is in the future.
                 history.end(0, 1, at(100));
                 history.begin(0, 2, at(99));
                 history.end(0, 2, at(100));

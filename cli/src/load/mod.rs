@@ -1,4 +1,5 @@
-//! `leasehold load`: many clients, some of which crash, and a judge who watches what they were told.
+//! `leasehold load`: puts a server under load from many clients, some of which simulate crashes, and checks its
+//! guarantees.
 
 mod client;
 mod downstream;
@@ -26,9 +27,9 @@ use crate::exit::{BROKEN, FAILED, Failure, SIGNAL, SYSTEM};
 use crate::output::{OutputArgs, print, print_json};
 use crate::screen::Screen;
 
-/// After the end, whoever is paused must be overtaken: at most this and twice the ttl.
+/// Time limit for overtaking paused clients after the end of the run, in addition to twice the TTL.
 const CLOSING_MAX: Duration = Duration::from_secs(15);
-/// Between two looks at who is still paused.
+/// Interval for checking which clients are still paused.
 const CLOSING_PAUSE: Duration = Duration::from_millis(20);
 const INTERRUPT: u8 = 2;
 
@@ -99,7 +100,7 @@ async fn report(args: &LoadArgs) -> Result<Report, Failure> {
     Ok(Report::new(&world, took))
 }
 
-/// Waits for the clients, and overtakes those that are paused.
+/// Waits for the clients to end, and overtakes paused clients so that they can continue.
 async fn close(world: &Arc<World>, mut clients: JoinSet<()>) {
     let ended = async { while clients.join_next().await.is_some() {} };
     let overtaking = async {

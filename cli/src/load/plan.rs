@@ -1,4 +1,4 @@
-//! What the clients do, and how often.
+//! The settings of a load run: what the clients do, and how often.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::duration::DurationArg;
 use crate::exit::{Failure, USAGE};
 
-/// A kept lease is held so many halves of its ttl: long enough that only renewals keep it.
+/// A kept lease is held for this many halves of its TTL, so that only renewals keep it.
 const KEPT_HALVES: u32 = 3;
 const CLIENTS_MAX: u32 = 10_000;
 const LOCKS_MAX: u32 = 1_000_000;
@@ -46,17 +46,17 @@ pub(super) struct Plan {
     pub(super) locks: u32,
 }
 
-/// What a client does with a lock.
+/// What a client does in one turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// Hold it so long, write, give it back.
+    /// Hold the lock for this time, write, release it.
     Work(Duration),
-    /// Hold it until it is over and go on as if it were not.
+    /// Hold the lock past the end of the lease, then continue as if it were still held.
     Pause,
 }
 
 impl Plan {
-    /// Says what is wrong between settings that are each fine.
+    /// Checks combinations of settings that are valid one by one.
     pub(super) fn check(&self) -> Result<(), Failure> {
         if self.failrate + self.keeprate > 1.0 {
             return Err(Failure::new(USAGE, "--failrate and --keeprate are more than 1 together"));

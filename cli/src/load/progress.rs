@@ -1,4 +1,4 @@
-//! How far a run is, on a terminal only.
+//! Shows the progress of a run on a terminal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::world::World;
 const EVERY: Duration = Duration::from_millis(200);
 const TEMPLATE: &str = "{bar:30} {msg}";
 
-/// A bar on standard error, if that is a terminal.
+/// A progress bar on standard error. It is hidden if standard error is not a terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
     task: JoinHandle<()>,

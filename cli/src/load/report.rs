@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The report at the end of a load run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::output::plain;
 use crate::screen::Screen;
 use crate::table::Table;
 
-/// For people and for programs.
+/// The results of a run; printed as tables or as JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) n_clients: u32,
@@ -25,7 +25,7 @@ pub(super) struct Report {
     pub(super) n_writes: u64,
     pub(super) n_renewals: u64,
     pub(super) n_lost: u64,
-    /// Waits that ended with the run.
+    /// Acquires that were still waiting at the end of the run.
     pub(super) n_timeouts: u64,
     pub(super) n_pauses: u64,
     pub(super) stale_writes: Stale,
@@ -33,22 +33,22 @@ pub(super) struct Report {
     pub(super) stale_releases: Stale,
     pub(super) n_errors: u64,
     pub(super) errors: BTreeMap<String, u64>,
-    /// From asking to having, time in the queue included.
+    /// The time from the request to the grant, including the wait in the queue.
     pub(super) acquire: Latency,
     pub(super) release: Latency,
     pub(super) n_breaches: u64,
-    /// The first few of each kind.
+    /// The first few breaches of each kind.
     pub(super) breaches: Vec<Seen>,
 }
 
-/// What was tried with a lease that was over.
+/// Requests with the token of an ended lease: how many were sent, and how many were rejected.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Stale {
     injected: u64,
     rejected: u64,
 }
 
-/// In microseconds.
+/// Latency percentiles in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Latency {
     n: u64,
@@ -59,7 +59,7 @@ pub(super) struct Latency {
     max_us: u64,
 }
 
-/// A broken promise, and of which lock.
+/// A broken guarantee, with the lock it concerns.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Seen {
     lock_name: String,

@@ -1,4 +1,4 @@
-//! What is counted and timed.
+//! Counters and latency histograms of a load run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use leasehold::Error;
 
-/// So many different errors are told apart.
+/// Number of different error texts that are counted separately.
 const ERRORS_MAX: usize = 5;
-/// An hour, in microseconds: no answer takes longer.
+/// The largest latency that is recorded: one hour, in microseconds.
 const MICROS_MAX: u64 = 3_600_000_000;
 
-/// A number that only grows.
+/// A counter.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
@@ -27,7 +27,7 @@ impl Count {
     }
 }
 
-/// How long something took, each time.
+/// A histogram of durations.
 #[derive(Debug)]
 pub(super) struct Times(Mutex<Histogram<u64>>);
 
@@ -49,14 +49,14 @@ impl Times {
     }
 }
 
-/// How often something stale was tried, and turned down.
+/// Counts the stale requests that were sent, and those that the server rejected.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     pub(super) injected: Count,
     pub(super) rejected: Count,
 }
 
-/// Everything that is counted.
+/// All counters and histograms of a run.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) acquire: Times,
@@ -64,7 +64,7 @@ pub(super) struct Tally {
     pub(super) writes: Count,
     pub(super) renewals: Count,
     pub(super) pauses: Count,
-    /// Who waited to the end of the run in vain.
+    /// Acquires that were still waiting at the end of the run.
     pub(super) timeouts: Count,
     pub(super) lost: Count,
     pub(super) stale_writes: Refusals,
@@ -84,13 +84,13 @@ impl Tally {
         }
     }
 
-    /// The first few kinds of errors, and how often each came.
+    /// Returns the first few error texts with their counts.
     pub(super) fn kinds(&self) -> BTreeMap<String, u64> {
         locked(&self.kinds).clone()
     }
 }
 
-/// What was counted before a panic still counts.
+/// Locks a mutex even if it is poisoned: values recorded before a panic still count.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What all clients of a run share.
+//! The state that all clients of a run share.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
@@ -21,7 +21,7 @@ pub(super) struct World {
     history: Mutex<History>,
     began_at: Moment,
     is_stopped: watch::Sender<bool>,
-    /// For each lock, how many had it and are paused.
+    /// For each lock, the number of paused clients that held it.
     n_paused: Vec<AtomicUsize>,
 }
 
@@ -45,12 +45,11 @@ impl World {
         self.client.clock().now()
     }
 
-    /// How long the run has taken so far.
     pub(super) fn took(&self) -> Duration {
         self.now().since(self.began_at)
     }
 
-    /// What is left of it.
+    /// Returns the time left in the run, zero if the run was stopped.
     pub(super) fn left(&self) -> Duration {
         if *self.is_stopped.borrow() {
             return Duration::ZERO;
@@ -58,26 +57,27 @@ impl World {
         self.plan.duration.0.saturating_sub(self.took())
     }
 
-    /// Completes when the time is over.
+    /// Completes when the duration of the run is over.
     pub(super) async fn end(&self) {
         self.client.clock().sleep_until(self.began_at + self.plan.duration.0).await;
     }
 
-    /// Ends it early.
+    /// Stops the run early.
     pub(super) fn stop(&self) {
         self.is_stopped.send_replace(true);
     }
 
-    /// Completes when it was ended early.
+    /// Completes when the run was stopped early.
     pub(super) async fn stopped(&self) {
-        // It cannot fail: the sender is ours.
+        // This cannot fail: we own the sender.
         let _ = self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await;
     }
 
-    /// Somebody is sure to have the lock until `end`, if that is yet to come. From here on the judge watches.
+    /// Records a grant if it lasts beyond now, and returns whether it does. From then until `end`, no other client may
+    /// hold the lock.
     pub(super) fn begin(&self, lock: usize, token: u64, end: Moment) -> bool {
         let mut history = self.history();
-        // Read under the lock, so that the judge is told in the order of the times.
+        // Read while the history is locked, so that its entries are in chronological order.
         let now = self.now();
         let is_sure = now < end;
         if is_sure {
@@ -86,12 +86,12 @@ impl World {
         is_sure
     }
 
-    /// It is sure no longer than to `until`.
+    /// Records that the holder of `token` certainly holds the lock only until `until`.
     pub(super) fn cease(&self, lock: usize, token: u64, until: Moment) {
         self.history().end(lock, token, until);
     }
 
-    /// Writes with a token.
+    /// Writes to the protected resource with this token.
     pub(super) fn write(&self, lock: usize, token: u64) -> Result<(), Stale> {
         self.downstream.write(lock, token, || self.history().wrote(lock, token))
     }
@@ -100,14 +100,14 @@ impl World {
         self.history().breach(lock, breach);
     }
 
-    /// Waits until somebody else has written with a newer token.
+    /// Waits until another client has written with a higher token.
     pub(super) async fn overtaken(&self, lock: usize, token: u64) {
         self.n_paused[lock].fetch_add(1, SeqCst);
         self.downstream.overtaken(lock, token).await;
         self.n_paused[lock].fetch_sub(1, SeqCst);
     }
 
-    /// The locks that somebody had who is paused.
+    /// Returns the locks that paused clients held.
     pub(super) fn paused(&self) -> Vec<usize> {
         let all = self.n_paused.iter().enumerate();
         all.filter(|(_, n)| n.load(SeqCst) > 0).map(|(lock, _)| lock).collect()

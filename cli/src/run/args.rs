@@ -1,4 +1,4 @@
-//! The command line of `run`, and what it comes to.
+//! Parses the command line of `run` and derives the locks, the task and the time limits from it.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::duration::{DurationArg, interval, lasting};
 use crate::exit::{CONFLICT, Failure, USAGE};
 use crate::json;
 
-/// The shell of `-c` if SHELL is not set.
+/// The shell for `-c` if the variable SHELL is not set.
 const SHELL_DEFAULT: &str = "/bin/sh";
-/// The longest time between SIGTERM and SIGKILL unless one is given.
+/// Default for `--grace-kill`, the time between SIGTERM and SIGKILL.
 const GRACE_KILL_DEFAULT: Duration = Duration::from_secs(5);
 
-/// The hidden flag that says that no word is a lock's name.
+/// The hidden flag that marks every positional word as part of the command: the locks come from `-l`.
 pub(super) const ALL_WORDS: &str = "all-words";
 
 const USAGE_LINES: &str = "\
@@ -73,19 +73,20 @@ pub(crate) struct RunArgs {
     /// The exit status if the lock could not be had.
     #[arg(short = 'E', long, value_name = "N", default_value_t = CONFLICT)]
     pub(super) conflict_exit_code: u8,
-    /// Exclude everybody else: the default.
+    /// Exclude all other holders [default].
     #[arg(short = 'x', visible_short_alias = 'e', long, conflicts_with_all = ["shared", "limit"])]
     exclusive: bool,
-    /// Share the lock with others that say so too.
+    /// Share the lock with other clients that use --shared.
     #[arg(short, long, conflicts_with = "limit")]
     pub(super) shared: bool,
-    /// Share it with up to N in all, who must all say the same N.
+    /// Allow up to N holders at once; all must pass the same N.
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u32>,
     /// How long the lease lasts if the server does not hear from us: at least 100ms.
     #[arg(long, default_value = "30s", value_parser = interval)]
     pub(super) ttl: DurationArg,
-    /// Keep the lock at least this long, also if the command ends sooner: so that the next host does not run it again.
+    /// Hold the lock for at least this long, even if the command finishes sooner, so that another host does not run it
+    /// again.
     #[arg(long, value_name = "TIME")]
     pub(super) at_least: Option<DurationArg>,
     /// End the command if it runs longer than this; exits with 124.
@@ -95,10 +96,10 @@ pub(crate) struct RunArgs {
     /// is less.
     #[arg(long, value_name = "TIME")]
     grace_kill: Option<DurationArg>,
-    /// How to find everybody the command started if it has to be ended.
+    /// Which processes to stop along with the command.
     #[arg(long, value_enum, default_value_t = Contain::Auto)]
     pub(super) contain: Contain,
-    /// Shown to whoever looks at the lock.
+    /// Metadata shown to clients that inspect the lock.
     #[arg(long, value_name = "JSON", value_parser = json::parse)]
     pub(super) metadata: Option<Value>,
     /// Hand the API key and the client certificate on to the command: LEASEHOLD_API_KEY, LEASEHOLD_API_KEY_FILE,
@@ -118,17 +119,17 @@ pub(crate) struct RunArgs {
     pub(super) connection: ConnectionArgs,
 }
 
-/// What is done while the lock is held.
+/// What `run` does while it holds the lock.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Task {
     /// A program and its arguments.
     Run(Vec<OsString>),
-    /// Nothing.
+    /// Run no command: hold the lock until a signal or the end of standard input.
     Hold,
 }
 
 impl RunArgs {
-    /// The locks, and what to do while they are held.
+    /// Returns the lock names, and the task to run while the locks are held.
     pub(super) fn split(&self) -> Result<(Vec<String>, Task), Failure> {
         let mut words: Vec<_> = self.lock.iter().chain(&self.words).cloned().collect();
         let mut locks = self.locks.clone();
@@ -166,12 +167,12 @@ impl RunArgs {
         }
     }
 
-    /// Whether everybody else is excluded.
+    /// Returns whether an exclusive lock is requested: no `--shared` and no `--limit`.
     pub(super) fn is_exclusive(&self) -> bool {
         !self.shared && self.limit.is_none()
     }
 
-    /// How long to wait for the lock.
+    /// Returns how long to wait for the lock.
     pub(super) fn patience(&self) -> Duration {
         match self.wait {
             _ if self.nonblock || self.skip_if_busy => Duration::ZERO,
@@ -180,12 +181,12 @@ impl RunArgs {
         }
     }
 
-    /// What a ttl that is long enough leaves for the time from SIGTERM to SIGKILL.
+    /// Returns the time between SIGTERM and SIGKILL that applies if the TTL is long enough.
     pub(super) fn reserve(&self) -> Duration {
         self.grace_kill.map_or(GRACE_KILL_DEFAULT, |grace| grace.0)
     }
 
-    /// From SIGTERM to SIGKILL.
+    /// Returns the time between SIGTERM and SIGKILL; fails if it exceeds a third of the TTL.
     pub(super) fn grace_kill(&self) -> Result<Duration, Failure> {
         let ttl = self.ttl.0;
         let usual = GRACE_KILL_DEFAULT.min(ttl / 4);
@@ -201,7 +202,7 @@ impl RunArgs {
         Ok(grace)
     }
 
-    /// What to say if another has the lock.
+    /// Returns the failure to report if another client holds the lock.
     pub(super) fn refused(&self, failure: Failure) -> Failure {
         match (self.skip_if_busy, self.verbose) {
             (true, false) => Failure::silent(0),

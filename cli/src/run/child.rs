@@ -1,4 +1,4 @@
-//! The command, as `run` sees it: by way of its warden, who is its parent.
+//! The command as `run` controls it: through the warden, which is the command's parent process.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,42 +17,43 @@ use super::contain::Containment;
 use super::message::{BYTES, Order, Report};
 use super::terminal::Terminal;
 
-/// This very binary, whatever has been done to its file since.
+/// The running binary, even if its file was replaced or deleted since it started.
 pub(super) const OURSELVES: &str = "/proc/self/exe";
 
-/// A command in a process group of its own, of which it is the leader.
+/// A running command. It leads its own process group.
 pub(super) struct Child {
     pid: Pid,
     warden: Process,
     containment: Containment,
     socket: UnixStream,
-    /// What came and is no whole report yet.
+    /// Bytes read from the warden that do not yet form a whole report.
     received: Vec<u8>,
-    /// Until when the warden was last told to wait.
+    /// The kill time last sent to the warden.
     kill_at: Option<Moment>,
     has_ended: bool,
 }
 
-/// What became of it.
+/// A change in the command's state.
 pub(super) enum Status {
     Ended(Exit),
-    /// It was stopped by this signal.
+    /// The command was stopped by this signal.
     Stopped(Signal),
     /// The warden was killed, and the system killed the command.
     WardenGone,
 }
 
-/// How it ended.
+/// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exit {
-    /// With this exit status.
+    /// The command exited with this status.
     Code(u8),
-    /// By the signal of this number.
+    /// The signal with this number ended the command.
     Signal(i32),
 }
 
 impl Child {
-    /// The warden that is to start it. The terminal is handed over at once if it is plainly meant for the command.
+    /// Builds the warden's command line. `--foreground` gives the command the terminal as soon as it starts, if the
+    /// terminal is clearly meant for it.
     pub(super) fn warden(
         command: &[OsString],
         containment: &Containment,
@@ -72,14 +73,14 @@ impl Child {
         warden
     }
 
-    /// Starts the warden and lets it start the command.
+    /// Starts the warden, which then starts the command.
     pub(super) async fn start(mut warden: Command, containment: Containment) -> io::Result<Self> {
         if containment.adopts() {
-            // If the warden is killed, whoever it had adopted is ours to kill.
+            // If the warden is killed, the processes that it had adopted become children of `run`, which kills them.
             set_child_subreaper(Some(getpid()))?;
         }
         let (ours, its) = StdStream::pair()?;
-        // It must not keep open what others wait to be closed.
+        // The warden must not keep our output open: a pipe's reader waits until every copy of it is closed.
         warden.stdin(Stdio::from(OwnedFd::from(its))).stdout(Stdio::null()).stderr(Stdio::null());
         let no_warden = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -88,7 +89,8 @@ impl Child {
             _ => error,
         };
         let process = warden.process_group(0).spawn().map_err(no_warden)?;
-        // Or else it stays open in `warden`, and we would not notice that the process is gone.
+        // `warden` holds the other end of the socket. Unless it is closed, we would not notice that the process is
+        // gone.
         drop(warden);
         send_files(&ours)?;
         ours.set_nonblocking(true)?;
@@ -117,31 +119,31 @@ impl Child {
         self.pid
     }
 
-    /// Signals the group. It is there until its warden is dismissed, even if everybody in it has ended.
+    /// Signals the process group. The group exists until the warden is dismissed, even if all its processes have ended.
     pub(super) fn signal(&self, signal: Signal) {
         let _ = kill_process_group(self.pid, signal);
     }
 
-    /// Asks everybody to end.
+    /// Requests the command and its descendants to end, with SIGTERM.
     pub(super) fn terminate(&self) {
         for signal in [Signal::TERM, Signal::CONT] {
             self.containment.signal(self.root(), self.pid, signal);
         }
     }
 
-    /// Ends everybody, at once.
+    /// Kills the command and its descendants immediately.
     pub(super) fn kill(&self) {
         self.containment.kill(self.root(), self.pid);
-        // It may be stopped, and has to tell us that the command has ended.
+        // The warden might be stopped, and has to report that the command has ended.
         let _ = kill_process(self.root(), Signal::CONT);
     }
 
-    /// The warden is gone: ends whoever it had adopted, who are ours now.
+    /// Kills the processes that the warden had adopted. The warden is gone, so they are now children of `run`.
     pub(super) fn kill_orphans(&self) {
         self.containment.kill(getpid(), self.pid);
     }
 
-    /// Kill everybody then if we do not, unless told otherwise before.
+    /// Sets the time at which the warden kills the command, unless a later order changes it.
     pub(super) fn kill_at(&mut self, at: Moment) {
         if self.kill_at.replace(at) != Some(at) {
             let nanos = u64::try_from(at.since_boot().as_nanos()).unwrap_or(u64::MAX);
@@ -149,14 +151,14 @@ impl Child {
         }
     }
 
-    /// It is over. Whoever is left is on its own. Whether the warden has heard it yet is not waited for: it may be
-    /// stopped, and reads all it was told before it acts.
+    /// Dismisses the warden; processes that are still running are left alone. Does not wait for the warden to read the
+    /// order: it might be stopped, and reads all pending orders before it acts.
     pub(super) fn dismiss(mut self) {
         self.tell(Order::Dismiss);
         self.containment.dissolve();
     }
 
-    /// The next thing that happens to it. Dropping the future loses nothing.
+    /// Returns the next change in the command's state. Cancel-safe: dropping the future loses nothing.
     pub(super) async fn change(&mut self) -> Status {
         loop {
             match self.report().await {
@@ -178,24 +180,25 @@ impl Child {
         }
     }
 
-    /// Returns when it has ended.
+    /// Returns when the command has ended.
     pub(super) async fn ended(&mut self) {
         while !self.has_ended {
             self.change().await;
         }
     }
 
-    /// Above everybody.
+    /// Returns the warden: the ancestor of all processes of the command.
     fn root(&self) -> Pid {
         Pid::from_child(&self.warden)
     }
 
-    /// If the warden is gone, that is seen by the next report.
+    /// Sends an order to the warden. A send error is ignored: if the warden is gone, the next [`report`](Self::report)
+    /// returns `None`.
     fn tell(&mut self, order: Order) {
         let _ = rustix::net::send(&self.socket, &order.write(), SendFlags::NOSIGNAL);
     }
 
-    /// The next one; `None` if the warden is gone.
+    /// Returns the warden's next report, or `None` if the warden is gone.
     async fn report(&mut self) -> Option<Report> {
         loop {
             if let Some(bytes) = self.received.first_chunk::<BYTES>().copied() {
@@ -214,7 +217,7 @@ impl Child {
     }
 }
 
-/// The command is to have our standard files, not the warden's.
+/// Sends our standard input, output and error to the warden, which passes them to the command.
 fn send_files(socket: &StdStream) -> io::Result<()> {
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
     let files = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];

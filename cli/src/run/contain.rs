@@ -1,9 +1,9 @@
-//! Who belongs to the command, and killing all of them.
+//! Finds all processes that a command started, and kills them.
 //!
-//! A process leaves its group by `setsid`, and its parent by forking twice. It cannot leave the *tree*: the warden is
-//! a subreaper, so whoever loses its parent becomes the warden's child instead of init's. So everybody the command
-//! ever started is below the warden, however it was started, without any privileges. Where a control group may be
-//! made for us, the system keeps the list, and kills whom we may not signal ourselves.
+//! A process leaves its group with `setsid`, and its parent by forking twice. It cannot leave the process *tree*: the
+//! warden is a subreaper, so a process that loses its parent becomes a child of the warden instead of init. All
+//! descendants of the command therefore stay below the warden, and no privileges are needed. Where `run` can create a
+//! control group, the kernel keeps the list of processes, and also kills those that `run` has no permission to signal.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,34 +13,35 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use rustix::process::{Pid, Signal, getuid, kill_process, kill_process_group};
 
-/// How long it is tried to kill what cannot be killed: a process of another user, or one that waits for a dead disk.
+/// How long to keep trying to kill processes that cannot be killed, such as a process of another user or one that waits
+/// for a dead disk.
 const KILLING_MAX: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What is asked for.
+/// The value of `--contain`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Contain {
     /// A control group if one is delegated to us, otherwise the process tree.
     Auto,
-    /// Everybody the command started, also by `setsid` or twice forked.
+    /// All processes the command started, including those that called `setsid` or forked twice.
     Tree,
-    /// The same by a control group of its own, which has to be delegated to us.
+    /// Like tree, with a dedicated control group, which needs delegation.
     Cgroup,
     /// Only the process group.
     Group,
 }
 
-/// What is in force.
+/// The containment in use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Containment {
     Group,
     Tree,
-    /// The folder of the control group, and the tree as well.
+    /// The directory of the control group. The process tree is used in addition.
     Cgroup(PathBuf),
 }
 
 impl Containment {
-    /// The strongest that was asked for and can be had.
+    /// Returns the requested containment; for [`Contain::Auto`], the strongest one available.
     pub(super) fn prepare(asked: Contain) -> Result<Self, String> {
         match asked {
             Contain::Group => Ok(Self::Group),
@@ -59,12 +60,12 @@ impl Containment {
         }
     }
 
-    /// Whether whoever loses its parent has to be adopted.
+    /// Returns whether processes that lose their parent have to be adopted.
     pub(super) fn adopts(&self) -> bool {
         *self != Self::Group
     }
 
-    /// The control group to start the command in.
+    /// Returns the directory of the control group in which the command starts.
     pub(super) fn cgroup(&self) -> Option<&Path> {
         match self {
             Self::Cgroup(folder) => Some(folder),
@@ -72,7 +73,7 @@ impl Containment {
         }
     }
 
-    /// Signals everybody; `root` is above them all, and is spared.
+    /// Signals all processes below `root`, but not `root` itself.
     pub(super) fn signal(&self, root: Pid, group: Pid, signal: Signal) {
         let _ = kill_process_group(group, signal);
         if self.adopts() {
@@ -82,7 +83,7 @@ impl Containment {
         }
     }
 
-    /// Kills everybody below `root`, and returns when nobody is left who could be killed.
+    /// Kills all processes below `root`. Returns when no process is left that can be killed.
     pub(super) fn kill(&self, root: Pid, group: Pid) {
         let _ = kill_process_group(group, Signal::KILL);
         if let Some(folder) = self.cgroup() {
@@ -93,7 +94,7 @@ impl Containment {
         }
     }
 
-    /// Nobody has to be contained any more. Who is left is let out.
+    /// Ends the containment. Processes that are still running move to the parent control group.
     pub(super) fn dissolve(&self) {
         let Some(folder) = self.cgroup() else { return };
         if let Some(parent) = folder.parent() {
@@ -116,7 +117,8 @@ impl fmt::Display for Containment {
     }
 }
 
-/// Whoever is stopped cannot start others while we look. So: stop all, look again until nobody is new, kill.
+/// Kills all processes below `root`. A stopped process cannot start others, so this stops all of them, repeats until no
+/// new process appears, and then kills them.
 fn kill_tree(root: Pid) {
     let began = Instant::now();
     loop {
@@ -139,7 +141,7 @@ fn kill_tree(root: Pid) {
     }
 }
 
-/// Everybody below `root` who is alive.
+/// Returns all live processes below `root`.
 fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -162,7 +164,8 @@ fn below(root: Pid) -> Vec<Pid> {
     found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-/// From `/proc/PID/stat`: what follows the name, which may contain anything.
+/// Returns the state and the parent's process id from `/proc/PID/stat`. Parses after the last `)`, because the process
+/// name can contain any character.
 fn state_and_parent(pid: i32) -> Option<(char, i32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -170,7 +173,7 @@ fn state_and_parent(pid: i32) -> Option<(char, i32)> {
     Some((state, fields.next()?.parse().ok()?))
 }
 
-/// The folder of our own control group.
+/// Returns the directory of our own control group.
 fn own_cgroup() -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
     let is_cgroup = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
@@ -180,7 +183,8 @@ fn own_cgroup() -> Option<PathBuf> {
     Some(Path::new(mount).join(own))
 }
 
-/// Whether the system manager leaves it to us what is below: it says so, or it gave us the folder.
+/// Returns whether the control group is delegated to us: the `user.delegate` attribute is set, or we own the directory
+/// and are not root.
 fn is_delegated(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let mut value = [0; 8];
@@ -193,7 +197,7 @@ fn is_delegated(folder: &Path) -> bool {
 fn make_cgroup(own: &Path) -> std::io::Result<PathBuf> {
     let folder = own.join(format!("leasehold-run-{}", std::process::id()));
     std::fs::create_dir(&folder)?;
-    // Before Linux 5.14 there is no way to kill a control group as a whole.
+    // Linux before 5.14 cannot kill a control group as a whole.
     let can_kill = std::fs::metadata(folder.join("cgroup.kill")).map(drop);
     can_kill.inspect_err(|_| drop(std::fs::remove_dir(&folder)))?;
     Ok(folder)

@@ -1,12 +1,12 @@
 //! How `run` ends: with a status, or by the signal that ended its command.
 //!
-//! A shell that waits for us looks at how we ended. Only if we *died of* SIGINT does it take Ctrl-C as meant for the
-//! whole script; a status of 130 is an ordinary failure to it. And on a terminal it is the command's group that gets
-//! Ctrl-C, not the script that called us: so the signal is sent on to our whole group, once the command is dead and
-//! the lock is given back.
+//! A shell that waits for `run` checks how `run` ended. Only if `run` *died of* SIGINT does the shell treat Ctrl-C as
+//! meant for the whole script; an exit status of 130 is an ordinary failure. On a terminal, Ctrl-C reaches only the
+//! process group of the command, not the script that called `run`. So once the command is dead and the lock is
+//! released, `run` sends the signal on to its own whole group.
 //!
-//! Dying of a signal takes its default disposition, and setting that is `unsafe` in Rust. `exec` sets it for every
-//! signal that was caught, so we become `leasehold die` and do it there.
+//! Dying of a signal needs the signal's default disposition, and setting that is `unsafe` in Rust. `exec` resets every
+//! caught signal to its default, so `run` becomes `leasehold die`, which sends the signal.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -19,26 +19,26 @@ use rustix::process::{
 use super::child::OURSELVES;
 use crate::exit::SIGNAL;
 
-/// How to end.
+/// How to end the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     /// With this exit status.
     Status(u8),
-    /// By this signal, as everybody does who does not care about it.
+    /// By this signal, with its default effect.
     Signal(Signal, Whom),
 }
 
-/// Who gets the signal.
+/// Which processes get the signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whom {
-    /// Only this process: whoever sent it chose whom to send it to.
+    /// Only this process: the sender chose its targets itself.
     Ourselves,
-    /// Everybody in our group, the script that called us among them: the terminal sent it.
+    /// Our whole process group, including the script that called us: the terminal sent the signal.
     Group,
 }
 
 impl Ending {
-    /// Ends this way; with a status of 128 and the number if we cannot die of the signal.
+    /// Ends the process. Returns status 128 plus the signal number if the process cannot die of the signal.
     pub(crate) fn end(self) -> ExitCode {
         let (signal, whom) = match self {
             Ending::Status(status) => return ExitCode::from(status),
@@ -64,12 +64,13 @@ pub(crate) struct DieArgs {
     group: bool,
 }
 
-/// Returns only if the signal is ignored, or if we are the first process of a container, whom the system spares.
+/// Sends the signal. Returns only if the signal is ignored, or if we are the first process of a container, which the
+/// kernel protects from its own signals.
 pub(crate) fn die(args: &DieArgs) -> ExitCode {
     let Some(signal) = Signal::from_named_raw(args.signal) else {
         return ExitCode::from(SIGNAL);
     };
-    // SIGQUIT would leave a core file of ours, which is of no use to anybody.
+    // SIGQUIT would leave a core file of `leasehold`, which is useless.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = if args.group {
         kill_current_process_group(signal)

@@ -1,4 +1,4 @@
-//! What is held while the command runs: one lock, or several of which all are held or it counts as lost.
+//! The locks held while the command runs. If one of several is lost, all count as lost.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::output::plain;
 
 /// The locks of one `run`.
 pub(super) struct Held {
-    /// What messages call it.
+    /// The lock names as messages show them.
     name: String,
     guard: Guard,
 }
@@ -47,7 +47,7 @@ impl Held {
         }
     }
 
-    /// In the order in which the locks were named.
+    /// Returns the leases, in the order in which the locks were named.
     pub(super) fn leases(&self) -> Vec<Lease<'_>> {
         match &self.guard {
             Guard::One(guard) => vec![Lease {
@@ -66,7 +66,7 @@ impl Held {
         }
     }
 
-    /// Their tokens, for people.
+    /// Returns the fencing tokens as text for messages.
     pub(super) fn tokens(&self) -> String {
         let tokens: Vec<_> = self.leases().iter().map(|it| it.fencing_token.to_string()).collect();
         tokens.join(", ")
@@ -79,7 +79,7 @@ impl Held {
         }
     }
 
-    /// After this somebody else may have one of them.
+    /// Returns the time after which another client might hold one of the locks.
     pub(super) fn end(&self) -> Moment {
         match &self.guard {
             Guard::One(guard) => guard.end(),
@@ -102,7 +102,7 @@ impl Held {
         }
     }
 
-    /// Which of them was lost and why, as far as we were told.
+    /// Describes which lock was lost and why, as far as the server reported it.
     pub(super) fn loss(&self, loss: Lost) -> String {
         let ending = match &self.guard {
             Guard::One(guard) => guard.ending(),
@@ -120,7 +120,7 @@ impl Held {
         }
     }
 
-    /// Completes when [`end`](Self::end) is another.
+    /// Completes when [`end`](Self::end) changes.
     pub(super) fn renewal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         match &self.guard {
             Guard::One(guard) => Box::pin(guard.renewal()),
@@ -135,7 +135,7 @@ impl Held {
         }
     }
 
-    /// Leaves them held for so long.
+    /// Sets the leases to expire after `time`, and keeps the locks until then.
     pub(super) async fn leave_for(self, time: Duration) -> Result<(), Error> {
         match self.guard {
             Guard::One(guard) => guard.leave_for(time).await,

@@ -1,4 +1,4 @@
-//! `run --hold`: the lock and nothing else, until somebody has enough of it.
+//! `run --hold`: holds the lock without a command, until a signal or the end of standard input.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -18,10 +18,10 @@ use super::terminal::Terminal;
 use crate::exit::Failure;
 use crate::output::{plain, print, print_json};
 
-/// How often it is looked whether the terminal is ours again.
+/// Interval for checking whether the terminal is in the foreground again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Says that it is held, on standard output so that a script can wait for the line, and holds it.
+/// Announces the lock on standard output, so that a script can wait for the line, and then holds it.
 pub(super) async fn hold(
     guard: Held,
     mut signals: Signals,
@@ -29,7 +29,7 @@ pub(super) async fn hold(
     as_json: bool,
 ) -> Result<Ending, Failure> {
     if let Err(failure) = announce(&guard, as_json) {
-        // Whoever waits for the line would wait for ever.
+        // A script that waits for the line would wait forever.
         release.at_once(guard).await;
         return Err(failure);
     }
@@ -58,14 +58,14 @@ fn announce(guard: &Held, as_json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Returns when standard input ends. Never if there is none: in the background of a script, in a service and in cron it
-/// is `/dev/null`, which says nothing of how long somebody wants the lock.
+/// Returns when standard input ends. Never returns if it is `/dev/null`, as in the background of a script, in a service
+/// and in cron: its end does not mean that the lock is no longer wanted.
 async fn end_of_input() {
     if is_nothing() {
         return std::future::pending().await;
     }
     let (ended, end) = oneshot::channel();
-    // It cannot be interrupted, and ends with the process at the latest.
+    // The read cannot be interrupted. The thread ends with the process at the latest.
     std::thread::spawn(move || {
         read_to_end();
         let _ = ended.send(());
@@ -73,7 +73,7 @@ async fn end_of_input() {
     let _ = end.await;
 }
 
-/// Standard input is `/dev/null`.
+/// Returns whether standard input is `/dev/null`.
 fn is_nothing() -> bool {
     let device = std::fs::metadata("/dev/null").map(|facts| facts.rdev());
     let input = std::io::stdin().as_fd().try_clone_to_owned().map(File::from);
@@ -81,7 +81,8 @@ fn is_nothing() -> bool {
     matches!((device, input), (Ok(device), Ok(input)) if device == input)
 }
 
-/// In the background of a terminal nobody reads: that would stop us, and then the lease would end.
+/// Reads standard input to its end. While the terminal is not in the foreground, it does not read: reading would stop
+/// this process, and then the lease would expire.
 fn read_to_end() {
     let stdin = std::io::stdin();
     let terminal = stdin.is_terminal().then(Terminal::ours).flatten();

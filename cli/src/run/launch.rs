@@ -1,9 +1,9 @@
-//! Becoming the command.
+//! Sets up a process, then turns it into the command with `exec`.
 //!
-//! Some of what a command needs can only be set from within its own process, between its start and its program.
-//! Rust calls code that runs there `unsafe`, because after a fork hardly anything may be done. So we start
-//! ourselves instead, an ordinary process that may do everything, set it here, and become the command by `exec`,
-//! which keeps it all.
+//! Some settings of the command can only be made within its own process, between the fork and the start of its program.
+//! Rust makes code that runs there `unsafe`, because hardly anything is allowed after a fork. So the warden starts
+//! `leasehold launch` instead: an ordinary process that makes the settings and becomes the command by `exec`, which
+//! keeps them.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -19,10 +19,10 @@ use crate::exit::{Failure, NOT_STARTED, SIGNAL};
 
 #[derive(Args, Debug)]
 pub(crate) struct LaunchArgs {
-    /// Who started us.
+    /// Process id of the warden that started us.
     #[arg(long)]
     parent: i32,
-    /// The control group to be in.
+    /// The control group to join.
     #[arg(long)]
     cgroup: Option<PathBuf>,
     /// Take the terminal.
@@ -32,7 +32,7 @@ pub(crate) struct LaunchArgs {
     command: Vec<OsString>,
 }
 
-/// Returns only if it failed.
+/// Becomes the command. Returns only if that failed.
 pub(crate) fn launch(args: &LaunchArgs) -> Failure {
     let [program, arguments @ ..] = &args.command[..] else {
         return Failure::new(NOT_STARTED, "there is no command");
@@ -43,14 +43,14 @@ pub(crate) fn launch(args: &LaunchArgs) -> Failure {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return not_started(&error);
     }
-    // It may have died before that was set. Then nobody watches over us.
+    // The warden might have died before the signal was set. Then no process supervises the command.
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(args.parent) {
         return Failure::new(
             SIGNAL + Signal::KILL.as_raw() as u8,
             "the warden of `leasehold run` is gone",
         );
     }
-    // 0 is whoever writes it.
+    // The kernel reads 0 as the process that writes it.
     let joined =
         args.cgroup.as_ref().map(|folder| std::fs::write(folder.join("cgroup.procs"), "0"));
     if let Some(Err(error)) = joined {

@@ -1,7 +1,8 @@
-//! Which leases a command runs under: told to it in its environment, and read back by a `run` inside of it.
+//! Passes the leases that a command runs under to its environment, and reads them in a nested `run`.
 //!
-//! `run a run a cmd` would wait for itself for ever. So whoever is about to wait looks at what it was told first, and
-//! asks the server whether that is still so: variables outlive what they tell of.
+//! `run a run a cmd` would wait for itself forever. Before it waits, a nested `run` therefore reads the leases of the
+//! outer `run` from its environment. It then checks with the server whether they are still held, because a variable can
+//! outlive its lease.
 
 use std::process::Command;
 
@@ -18,7 +19,7 @@ use crate::output::plain;
 const LEASES: &str = "LEASEHOLD_LEASES";
 const OUTER_LEASES: &str = "LEASEHOLD_OUTER_LEASES";
 
-/// What a command is told of a lease.
+/// A lease as the command's environment describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Told {
     lock_name: String,
@@ -26,11 +27,11 @@ struct Told {
     fencing_token: u64,
     lease_id: String,
     url: String,
-    /// `None` is the server's default.
+    /// `None` means the server's default.
     namespace: Option<String>,
 }
 
-/// Sets the variables of a command that runs under these leases.
+/// Sets the environment variables of a command that runs under these leases.
 pub(super) fn tell(
     command: &mut Command,
     held: &Held,
@@ -43,7 +44,7 @@ pub(super) fn tell(
         command.env("LEASEHOLD_FENCING_TOKEN", only.fencing_token.to_string());
         command.env("LEASEHOLD_LEASE_ID", &only.lease_id);
     } else {
-        // Those of an outer `run` would be mistaken for ours.
+        // The command would mistake the variables of an outer `run` for ours.
         for name in ["LEASEHOLD_LOCK", "LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_LEASE_ID"] {
             command.env_remove(name);
         }
@@ -75,7 +76,7 @@ fn told(held: &Held, connection: &ConnectionArgs) -> Vec<Told> {
     held.leases().into_iter().map(told).collect()
 }
 
-/// Says so if one of the locks is held by what we run in.
+/// Returns an explanation if one of the locks is held by the `run` or script that this process runs in.
 pub(super) async fn nested(
     client: &Client,
     locks: &[String],
@@ -95,7 +96,8 @@ pub(super) async fn nested(
         let Some(holder) = state.holders.iter().find(is_it) else { continue };
         let consequence = match (holder.mode.as_str(), args.is_exclusive()) {
             ("exclusive", _) | (_, true) => "waiting for it here would never end",
-            // It may be to be had now. But whoever else asks in between is waited for, and waits for us.
+            // The lock might be available now. But an exclusive request of another client would queue between the two:
+            // we would wait for that client, and it would wait for our outer lease.
             _ => {
                 "sharing it a second time could wait for ever behind somebody who waits for the first"
             }
@@ -111,7 +113,7 @@ pub(super) async fn nested(
     Ok(None)
 }
 
-/// What we run under ourselves.
+/// Returns the leases that this process runs under.
 fn outer() -> Vec<Told> {
     let leases = |name| {
         let text = std::env::var(name).ok()?;
@@ -123,7 +125,7 @@ fn outer() -> Vec<Told> {
     all
 }
 
-/// What `eval "$(leasehold acquire --env)"` left.
+/// Returns the lease exported by `eval "$(leasehold acquire --env)"`.
 fn exported() -> Option<Told> {
     let variable = |name: &str| std::env::var(name).ok();
     Some(Told {

@@ -1,32 +1,32 @@
-//! What `run` and its warden tell each other: fixed small messages over a socket.
+//! Messages between `run` and its warden: nine bytes each, over a socket.
 
 use rustix::io::Errno;
 
 use super::child::Exit;
 
-/// A kind and a number.
+/// The size of a message: one byte for its kind, eight for a number.
 pub(super) const BYTES: usize = 9;
 
-/// From `run` to the warden.
+/// A message from `run` to the warden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
-    /// Start the command; its standard files come with this.
+    /// Start the command. Its standard files come with this message.
     Start,
-    /// Kill everybody at this time, in nanoseconds since boot, unless told otherwise before.
+    /// Kill all processes of the command at this time, in nanoseconds since boot, unless a later order changes it.
     KillAt(u64),
-    /// It is over: kill nobody, and go.
+    /// Kill no process, and exit: `run` has finished.
     Dismiss,
 }
 
-/// From the warden to `run`.
+/// A message from the warden to `run`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Report {
-    /// The command's process, which leads its group.
+    /// The process id of the command, which leads its own group.
     Started(i32),
-    /// It could not be started.
+    /// The command could not be started.
     NotStarted(Errno),
     Ended(Exit),
-    /// Stopped by the signal of this number.
+    /// The signal with this number stopped the command.
     Stopped(i32),
 }
 

@@ -1,9 +1,12 @@
-//! `leasehold run`: a command that runs while a lock is held, and does not outlive it.
+//! `leasehold run`: runs a command while it holds a lock, and ends the command before the lease ends.
 //!
-//! Three processes are at work. This one holds the lease, hears of the command and passes signals on. The *warden* is
-//! the command's parent and adopts whatever that leaves behind; it knows until when the lease is certain, and kills
-//! all of them then, or when we die: it is for the time when we are stopped or gone ourselves. The *command* is started
-//! by way of [`launch`], in a process group of its own, and is killed by the system if the warden is.
+//! Three processes work together:
+//!
+//! - This process, `run`, holds the lease, supervises the command and passes signals on.
+//! - The *warden* is the command's parent and adopts its orphaned descendants. It knows the time until which the lease
+//!   certainly holds. It kills the command and its descendants at that time, or when `run` dies, even if `run` is
+//!   stopped or gone.
+//! - The *command* starts through [`launch`] in its own process group. The kernel kills it if the warden dies.
 
 mod args;
 mod child;
@@ -47,34 +50,35 @@ use crate::ask::told;
 use crate::exit::{CONFLICT, Failure, SYSTEM};
 use crate::output::{self, OutputArgs, plain};
 
-/// Before the end of the lease, for the kill to reach everybody.
+/// How long before the end of the lease the kill is sent, so that it reaches all processes in time.
 const KILL_BEFORE: Duration = Duration::from_millis(250);
-/// How long the last words to the server may take.
+/// Time limit for leaving the queue when `run` gives up.
 const FAREWELL_MAX: Duration = Duration::from_millis(1500);
-/// How long to ask a server that does not answer before giving up: about half a minute of pauses.
+/// Number of attempts to reach a server that does not respond: about half a minute of pauses.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// Runs the command and gives its status.
+/// Runs the command and returns its status.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     told(OutputArgs { json: args.json }, tried(args))
 }
 
 fn tried(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (locks, task) = args.split()?;
-    // Before anything is asked for.
+    // Checked here, before any request is sent.
     args.grace_kill()?;
     let client = args.connection.client()?;
-    // The renewals have a thread of their own.
+    // The worker thread sends the renewals while this thread is busy.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(SYSTEM, error))?;
     let ending = runtime.block_on(held(&client, args, &locks, &task));
-    // Whoever gave up waiting still has to leave the queue.
+    // Tasks that gave up waiting still have to leave the queue.
     runtime.shutdown_timeout(FAREWELL_MAX);
     ending.map(Ending::end)
 }
 
-/// Takes the signals that end a process, from here on. Completes when one comes, and says how to end then.
+/// Catches the signals that end a process, from this call on. The returned future completes with the way to end when
+/// one arrives.
 pub(crate) fn interruption() -> std::io::Result<impl Future<Output = Ending>> {
     let mut signals = Signals::listen()?;
     Ok(async move { Ending::Signal(signals.deadly().await, Whom::Ourselves) })
@@ -91,7 +95,7 @@ async fn held(
     let guard = tokio::select! {
         guard = acquire(client, args, locks) => guard?,
         never = waiting::show(client, locks, args.patience()) => match never {},
-        // If the terminal sent it, whoever called us got it too.
+        // If the terminal sent the signal, the script that called us got it too.
         signal = signals.deadly() => return Ok(Ending::Signal(signal, Whom::Ourselves)),
     };
     output::warn_short(client, args.ttl.0, args.reserve());
@@ -208,7 +212,7 @@ fn kill_before(ttl: Duration) -> Duration {
     KILL_BEFORE.min(ttl / 10)
 }
 
-/// Tells whoever started us, beside what the command says.
+/// Prints a message on standard error, in addition to what the command prints there.
 fn say(what: &str) {
     output::say(&format!("leasehold: {}", plain(what)));
 }

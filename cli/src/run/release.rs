@@ -1,4 +1,4 @@
-//! Giving the lock back at the end, not sooner than was asked for.
+//! Releases the lock at the end, but not before `--at-least` has passed.
 
 use std::time::Duration;
 
@@ -14,34 +14,34 @@ use super::signals::Signals;
 use crate::exit::{Failure, LOST, USAGE};
 use crate::output::plain;
 
-/// How long giving back may take before we leave it to the ttl.
+/// Time limit for the release. After that, the lease expires.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
-/// An id as leases have it, which no lease has.
+/// A well-formed lease id that no lease has.
 const NOBODYS_LEASE: &str = "0.00000000000000000000000000000000";
 
-/// When and how the lock is given back.
+/// When and how the lock is released.
 pub(super) struct Release {
     ttl: Duration,
-    /// Not before this.
+    /// The earliest time of the release: `--at-least` after the lock was acquired.
     not_before: Moment,
     verbose: bool,
 }
 
 impl Release {
-    /// Of a lock that was acquired just now.
+    /// Returns the settings for a lock that was acquired just now.
     pub(super) fn new(args: &RunArgs) -> Self {
         let at_least = args.at_least.map_or(Duration::ZERO, |time| time.0);
         Self { ttl: args.ttl.0, not_before: BootClock.now() + at_least, verbose: args.verbose }
     }
 
-    /// Gives it back, come what may.
+    /// Releases the lock immediately and ignores errors.
     pub(super) async fn at_once(&self, guard: Held) {
         let _ = tokio::time::timeout(RELEASE_MAX, guard.release()).await;
     }
 
-    /// Gives it back when it is time, and says how to end: as given, unless the lock was lost meanwhile. Whoever
-    /// sends another signal does not want to wait for it.
+    /// Releases the lock when `--at-least` has passed, and returns how to end: `ending`, unless the lock was lost in
+    /// the meantime. A signal ends the wait early.
     pub(super) async fn finish(
         self,
         guard: Held,
@@ -49,7 +49,7 @@ impl Release {
         ending: Ending,
     ) -> Result<Ending, Failure> {
         let left = self.not_before.since(BootClock.now());
-        // Whoever is interrupted may well be started again by hand.
+        // After an interruption, the operator might start the job again by hand, so `--at-least` is skipped.
         if !left.is_zero() && matches!(ending, Ending::Status(_)) {
             if left >= self.ttl {
                 return self.leave(guard, left, ending).await;
@@ -91,7 +91,7 @@ impl Release {
         }
     }
 
-    /// The lease can be made to last long enough by itself, so nobody has to stay for it.
+    /// Extends the lease to the end of `--at-least` instead of waiting for it: the lease then expires on the server.
     async fn leave(&self, guard: Held, left: Duration, ending: Ending) -> Result<Ending, Failure> {
         let name = guard.name().to_owned();
         match tokio::time::timeout(RELEASE_MAX, guard.leave_for(left)).await {
@@ -110,9 +110,8 @@ impl Release {
     }
 }
 
-/// Whether the lock can be left held for as long as --at-least says, asked before the command starts. A server says
-/// what is too long before it looks whose lease that is, so the renewal of one that nobody has changes nothing and
-/// tells.
+/// Checks before the command starts that a lease can be extended by `--at-least`. The server validates the duration
+/// before it looks up the lease, so renewing an id that no lease has changes nothing and reveals the limit.
 pub(super) async fn check(
     client: &Client,
     args: &RunArgs,
@@ -120,7 +119,7 @@ pub(super) async fn check(
 ) -> Result<(), Failure> {
     let (Some(at_least), Some(lock)) = (args.at_least, locks.first()) else { return Ok(()) };
     if at_least.0 < args.ttl.0 {
-        // `run` stays for it.
+        // `run` itself waits for such a short time.
         return Ok(());
     }
     let nobodys = RenewRequest {
@@ -140,12 +139,12 @@ pub(super) async fn check(
                 None => Ok(()),
             }
         }
-        // Whatever else is wrong is told when the lock is asked for.
+        // The acquire request that follows reports any other problem.
         _ => Ok(()),
     }
 }
 
-/// The lock is lost.
+/// Returns the failure for a lost lock.
 pub(super) fn lost(guard: &Held, loss: Lost) -> Failure {
     Failure::new(LOST, guard.loss(loss))
 }

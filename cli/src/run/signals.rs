@@ -1,11 +1,11 @@
-//! The signals that are passed on to the command.
+//! Signals that `run` receives and passes on to the command.
 
 use std::io;
 
 use rustix::process::{Signal, kill_current_process_group};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// What a command may be sent by people, terminals and service managers.
+/// Signals that people, terminals and service managers send to a command.
 const PASSED_ON: [Signal; 9] = [
     Signal::HUP,
     Signal::INT,
@@ -18,18 +18,18 @@ const PASSED_ON: [Signal; 9] = [
     Signal::CONT,
 ];
 
-/// Those that would have ended us while we waited for the lock.
+/// Signals that end `run` while it waits for the lock.
 const DEADLY: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
-/// Signals as they come.
+/// A stream of received signals.
 pub(super) struct Signals {
     streams: Vec<(Signal, Stream)>,
 }
 
 impl Signals {
-    /// Takes every signal that is passed on, but for those that whoever started us lets be ignored: `nohup` must
-    /// go on to work, and what we take the command would not ignore any more.
+    /// Catches every signal that is passed on, except those that the parent process set to be ignored: `nohup` must
+    /// keep working, and the command would no longer ignore a signal that `run` catches.
     pub(super) fn listen() -> io::Result<Self> {
         let ignored = ignored();
         let taken = PASSED_ON.into_iter().filter(|signal| !ignored.contains(signal));
@@ -37,7 +37,7 @@ impl Signals {
         Ok(Self { streams: streams.collect::<io::Result<_>>()? })
     }
 
-    /// The next one.
+    /// Returns the next signal.
     pub(super) async fn next(&mut self) -> Signal {
         std::future::poll_fn(|context| {
             for (signal, stream) in &mut self.streams {
@@ -50,7 +50,7 @@ impl Signals {
         .await
     }
 
-    /// Returns when we were continued.
+    /// Returns when SIGCONT arrives.
     pub(super) async fn continued(&mut self) {
         match self.streams.iter_mut().find(|(signal, _)| *signal == Signal::CONT) {
             Some((_, stream)) => drop(stream.recv().await),
@@ -58,7 +58,8 @@ impl Signals {
         }
     }
 
-    /// The next one that would end a process which does not care. A stop stops us.
+    /// Returns the next signal whose default effect is to end a process. On SIGTSTP, it stops the process group and
+    /// continues to wait.
     pub(super) async fn deadly(&mut self) -> Signal {
         loop {
             match self.next().await {
@@ -70,14 +71,14 @@ impl Signals {
     }
 }
 
-/// Stops our whole group, as the terminal would have if the command were in it. By SIGTTIN, which we do not take:
-/// the system stops nobody by it whom no shell could continue.
+/// Stops our whole process group, as the terminal would if the command were in it. Sends SIGTTIN, which `run` does not
+/// catch: the kernel ignores it if there is no shell that could continue the group.
 pub(super) fn stop_group() {
-    // It cannot fail: we may signal ourselves.
+    // This cannot fail: a process may signal itself.
     let _ = kill_current_process_group(Signal::TTIN);
 }
 
-/// Ignored since before we were started.
+/// Returns the signals that were ignored when this process started.
 fn ignored() -> Vec<Signal> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! A command and everything that can happen while it runs.
+//! Supervises a running command: handles its end, signals, the terminal, renewals and the loss of the lock.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::terminal::Terminal;
 use crate::duration::DurationArg;
 use crate::exit::{Failure, LOST, SIGNAL, SYSTEM, TOO_LONG};
 
-/// How long it may take until a stop has its effect on all our threads.
+/// How long a stop can take to reach all our threads.
 const STOPPED_WITHIN: Duration = Duration::from_millis(200);
-/// What a terminal sends by itself.
+/// Signals that a terminal sends.
 const FROM_TERMINAL: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::HUP];
 
 /// A command that runs under a lock.
@@ -27,21 +27,21 @@ pub(super) struct Supervision {
     child: Child,
     terminal: Option<Terminal>,
     signals: Signals,
-    /// From here to the end of the lease the group must be dead.
+    /// The time before the end of the lease at which all processes of the command must be dead.
     kill_before: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     grace: Duration,
-    /// The numbers of the signals that were sent to us and not to the command.
+    /// The numbers of the signals that were sent to `run`, which passed them on to the command.
     passed_on: BTreeSet<i32>,
 }
 
-/// Why it is over.
+/// Why the supervision ends.
 enum Over {
     Ended(Exit),
     Lost(Lost),
-    /// It ran longer than it may.
+    /// The command ran longer than `--at-most`.
     TooLong(Duration),
-    /// Its warden was killed, and with it the command.
+    /// The warden was killed, and the command with it.
     WardenGone,
 }
 
@@ -58,7 +58,7 @@ impl Supervision {
         Self { guard, child, terminal, signals, kill_before, grace, passed_on }
     }
 
-    /// Until the command has ended, by itself or by us, and the lock is given back.
+    /// Runs until the command has ended or was ended, and the lock is released.
     pub(super) async fn see_through(
         mut self,
         at_most: Option<Duration>,
@@ -70,7 +70,7 @@ impl Supervision {
             let renewal = self.guard.renewal();
             self.child.kill_at(self.kill_at());
             tokio::select! {
-                // After a pause, this before anything else.
+                // After a pause of this process, the loss of the lock is handled first.
                 biased;
                 loss = &mut lost_at => break self.end_lost(loss).await,
                 status = self.child.change() => match status {
@@ -127,7 +127,7 @@ impl Supervision {
         self.guard.end() - self.kill_before
     }
 
-    /// How we end if the command ended like that.
+    /// Returns how `run` ends after the command ended with `exit`.
     fn ending(&self, exit: Exit, had_terminal: bool) -> Ending {
         match exit {
             Exit::Code(code) => Ending::Status(code),
@@ -143,7 +143,7 @@ impl Supervision {
         }
     }
 
-    /// Returns whether the command had the terminal, or lost it by a hang-up.
+    /// Takes the terminal back. Returns whether the command had it, or lost it by a hang-up.
     fn take_terminal_back(&self, was_killed: bool) -> bool {
         let Some(terminal) = &self.terminal else { return false };
         let had_it = terminal.belongs_to(self.child.group()) || terminal.is_gone();
@@ -154,15 +154,15 @@ impl Supervision {
         had_it
     }
 
-    /// Ends the command while the lease is still ours, or at once if it may not be. Says nothing before it is done:
-    /// writing can take any time.
+    /// Ends the command while the lease still holds, or immediately if it might not. Prints nothing before that:
+    /// writing can block for any time.
     async fn end_lost(&mut self, loss: Lost) -> Over {
         let kill_at = if loss == Lost::OutOfTime { self.kill_at() } else { Moment::default() };
         self.end(kill_at).await;
         Over::Lost(loss)
     }
 
-    /// SIGTERM if there is time, and SIGKILL at `kill_at`, or sooner if the lease ends before.
+    /// Sends SIGTERM if there is time, then SIGKILL at `kill_at`, or earlier if the lease ends before that.
     async fn end(&mut self, kill_at: Moment) {
         let kill_at = kill_at.min(self.kill_at());
         if BootClock.now() < kill_at {
@@ -173,12 +173,13 @@ impl Supervision {
                 () = self.child.ended() => {}
             }
         }
-        // Whatever is left, also if the command itself has ended.
+        // Other processes can be left even if the command itself has ended.
         self.child.kill();
         self.child.ended().await;
     }
 
-    /// The command was stopped. If that was the terminal's doing, whoever started us expects the same of us.
+    /// Handles a stop of the command. If the terminal stopped it, the shell that started `run` expects `run` to stop
+    /// too.
     async fn stopped(&mut self, signal: Signal) {
         let Some(terminal) = &self.terminal else { return };
         let wants_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
@@ -188,10 +189,10 @@ impl Supervision {
         if !(wants_terminal && terminal.is_ours()) {
             terminal.take_from(self.child.group());
             signals::stop_group();
-            // Without a shell that could continue us we are not stopped, and go on.
+            // If there is no shell that could continue us, the stop has no effect, and we continue.
             let _ = tokio::time::timeout(STOPPED_WITHIN, self.signals.continued()).await;
         }
-        // After a pause the command goes on only if the lock is still ours. If not, the loop kills it.
+        // After the pause, the command continues only if the lock is still held. Otherwise the loop kills it.
         if self.guard.is_held() {
             self.pass_on(Signal::CONT);
         }

@@ -1,4 +1,4 @@
-//! What is shown while we wait: one line on a terminal, cleaned up afterwards. In a pipe or in cron, nothing.
+//! Shows the state of the wait: one line on a terminal, removed afterwards. Prints nothing in a pipe or in cron.
 
 use std::convert::Infallible;
 use std::io::{IsTerminal, Write};
@@ -13,11 +13,11 @@ use crate::output::plain;
 use crate::screen::Screen;
 use crate::table::cut;
 
-/// Whoever waits for less is not disturbed.
+/// How long to wait before the line appears, so that short waits print nothing.
 const AFTER: Duration = Duration::from_millis(400);
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Shows who holds the locks until it is dropped. Never returns.
+/// Shows the holders of the locks until the future is dropped. Never returns.
 pub(super) async fn show(client: &Client, locks: &[String], patience: Duration) -> Infallible {
     if !is_for_people() {
         return std::future::pending().await;
@@ -32,14 +32,14 @@ pub(super) async fn show(client: &Client, locks: &[String], patience: Duration) 
     }
 }
 
-/// Somebody looks at it, and it is ours to write on.
+/// Returns whether standard error is a terminal that a person reads and that is ours to write on.
 fn is_for_people() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     let is_ours = || Terminal::ours().is_some_and(|terminal| terminal.is_ours());
     std::io::stderr().is_terminal() && !is_dumb && is_ours()
 }
 
-/// The first lock that is in the way.
+/// Describes the first lock that is held or reserved.
 async fn look(client: &Client, locks: &[String], left: Option<Duration>) -> String {
     let mut first = None;
     for lock in locks {
@@ -76,14 +76,14 @@ fn describe(state: &LockState, us: &str, left: Option<Duration>) -> String {
     format!("waiting for {}: {}", plain(&state.lock_name), parts.join(", "))
 }
 
-/// A line that is written over and over.
+/// A terminal line that is rewritten in place.
 struct Line {
     is_shown: bool,
 }
 
 impl Line {
     fn show(&mut self, text: &str) {
-        // The last column is left free: some terminals go to the next line there.
+        // The last column stays free: some terminals wrap when it is written.
         let width = Screen::of_stderr().width.unwrap_or(80).saturating_sub(1);
         write(&format!("\r\x1b[K{}", cut(text, width)));
         self.is_shown = true;
@@ -99,7 +99,7 @@ impl Drop for Line {
 }
 
 fn write(text: &str) {
-    // If nobody can see it, nobody misses it.
+    // A write error is ignored: the line only informs people.
     let mut out = std::io::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,10 +1,10 @@
-//! The warden: the command's parent, which ends it and all it started when the lease is about to end, or when `run`
-//! is gone.
+//! The warden: the command's parent process. It kills the command and all its descendants when the lease is about to
+//! end, or when `run` is gone.
 //!
-//! `run` does that itself as long as it can. It cannot if it was killed, or is stopped, or starved. The warden is told
-//! each new end of the lease over a socket that is its standard input; the end of the socket is the end of `run`. It
-//! needs no network, no allocation that could fail and no help, and only SIGKILL ends it early. Then the system kills
-//! the command, and `run` the rest.
+//! `run` does this itself while it can, but it might be killed, stopped or starved of CPU time. `run` sends each new
+//! end of the lease over a socket, which is the warden's standard input. If the socket closes, `run` is gone. The
+//! warden needs no network and no other process, and only SIGKILL ends it early. In that case the kernel kills the
+//! command, and `run` kills the rest.
 
 use std::ffi::OsString;
 use std::io;
@@ -48,12 +48,13 @@ pub(crate) struct WardenArgs {
     command: Vec<OsString>,
 }
 
-/// Watches until it is dismissed or has ended everything of one that is gone.
+/// Watches the command until `run` dismisses the warden or dies. If `run` dies, the warden kills the command and its
+/// descendants.
 pub(crate) fn warden(args: &WardenArgs) -> Result<(), Failure> {
     watch(args).map_err(|error| Failure::new(SYSTEM, error))
 }
 
-/// A command that is watched.
+/// The command that the warden watches.
 struct Watched {
     pid: Pid,
     containment: Containment,
@@ -61,7 +62,7 @@ struct Watched {
 }
 
 fn watch(args: &WardenArgs) -> io::Result<()> {
-    // Whatever our whole service is sent is not for us.
+    // Signals sent to the whole service are not meant for the warden.
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     let mut child = SigSet::empty();
     child.add(NixSignal::SIGCHLD);
@@ -70,12 +71,12 @@ fn watch(args: &WardenArgs) -> io::Result<()> {
     let socket = rustix::stdio::stdin();
     let mut watched = match start(args, socket, &before) {
         Ok(Some(watched)) => watched,
-        // `run` went before it said anything.
+        // `run` ended before it sent the start order.
         Ok(None) => return Ok(()),
         Err(error) => return report(socket, Report::NotStarted(errno(&error))),
     };
     report(socket, Report::Started(watched.pid.as_raw_nonzero().get()))?;
-    // It may have ended while nobody was told of that.
+    // The command might have ended before the first poll.
     watched.look(socket)?;
     loop {
         let mut files = [
@@ -86,7 +87,7 @@ fn watch(args: &WardenArgs) -> io::Result<()> {
         poll(&mut files, None)?;
         let [has_orders, time_is_up, has_changed] = files.map(|file| !file.revents().is_empty());
         if has_orders {
-            // What was told before the time was up counts.
+            // Orders that arrived before the time was up still count.
             match order(socket)? {
                 Some((Order::KillAt(nanos), _)) => set(&timer, Duration::from_nanos(nanos))?,
                 Some((Order::Dismiss, _)) => return Ok(()),
@@ -108,7 +109,7 @@ fn watch(args: &WardenArgs) -> io::Result<()> {
     }
 }
 
-/// Waits for the command's files and starts it, with the signals blocked that were before, which should be none.
+/// Waits for the command's standard files and starts the command with the signal mask `before`, which should be empty.
 fn start(args: &WardenArgs, socket: impl AsFd, before: &SigSet) -> io::Result<Option<Watched>> {
     let containment = match (&args.cgroup, args.group) {
         (Some(folder), _) => Containment::Cgroup(folder.clone()),
@@ -135,7 +136,7 @@ fn start(args: &WardenArgs, socket: impl AsFd, before: &SigSet) -> io::Result<Op
     let child = launch.process_group(0).spawn();
     SigSet::all().thread_set_mask()?;
     let child = child?;
-    // `launch` drops its files here: nobody may wait for us to close them.
+    // `launch` drops its files here: no process may have to wait for the warden to close them.
     Ok(Some(Watched { pid: Pid::from_child(&child), containment, has_ended: false }))
 }
 
@@ -144,8 +145,8 @@ impl Watched {
         self.containment.kill(getpid(), self.pid);
     }
 
-    /// Tells what became of the command, and lets go of others that have ended. The command itself is not let go of:
-    /// nobody else may get its number, which is that of its group.
+    /// Reports changes of the command, and reaps adopted processes that have ended. The command itself is not reaped,
+    /// so that no other process can get its number, which is also the number of its group.
     fn look(&mut self, socket: impl AsFd) -> io::Result<()> {
         let looking = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), looking) {
@@ -169,14 +170,14 @@ impl Watched {
     }
 }
 
-/// One of those that were adopted and have ended.
+/// Returns an adopted process that has ended.
 fn ended_child() -> Option<Pid> {
     let options = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     let status = nix::sys::wait::waitid(Id::All, options).ok()?;
     status.pid().and_then(|pid| Pid::from_raw(pid.as_raw()))
 }
 
-/// The next order and the files that came with it; `None` if `run` is gone.
+/// Returns the next order and the files that came with it, or `None` if `run` is gone.
 fn order(socket: impl AsFd) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
     let mut bytes = [0; BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
@@ -185,7 +186,7 @@ fn order(socket: impl AsFd) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
     let n = match recvmsg(socket, &mut slices, &mut ancillary, flags) {
         Ok(message) => message.bytes,
-        // It went without having read all that we told it.
+        // `run` ended without reading all our reports.
         Err(Errno::CONNRESET) => 0,
         Err(error) => return Err(error.into()),
     };
@@ -197,7 +198,7 @@ fn order(socket: impl AsFd) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
     Ok(Order::read(bytes).filter(|_| n == BYTES).map(|order| (order, files)))
 }
 
-/// If `run` is gone, that is seen by the next order.
+/// Sends a report. An error caused by the end of `run` is ignored: reading the next order detects it.
 fn report(socket: impl AsFd, report: Report) -> io::Result<()> {
     match send(socket, &report.write(), SendFlags::NOSIGNAL) {
         Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
@@ -209,7 +210,7 @@ fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// Zero turns it off.
+/// Sets the timer to this time; zero turns it off.
 fn set(timer: &impl AsFd, at: Duration) -> io::Result<()> {
     let it_value = Timespec {
         tv_sec: i64::try_from(at.as_secs()).unwrap_or(i64::MAX),

@@ -1,8 +1,8 @@
-//! Which words of the command line are ours and which are the command's.
+//! Decides which words of the command line belong to `leasehold run` and which to its command.
 //!
-//! As with `flock`, no `--` is needed: `run LOCK CMD ARGS`, or with `-l` `run -l LOCK -l LOCK CMD ARGS`. From the
-//! first word of the command on nothing is ours, whatever it looks like, so a `--` is put in front of it before
-//! anything is parsed.
+//! As with `flock`, no `--` is needed: `run LOCK CMD ARGS`, or with `-l`, `run -l LOCK -l LOCK CMD ARGS`. From the
+//! first word of the command on, no word is a flag of `run`, even if it looks like one. So this module inserts a `--`
+//! before that word, before the arguments are parsed.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,7 +11,7 @@ use clap::{Arg, Args, Command};
 use super::args::{ALL_WORDS, RunArgs};
 use crate::completions::takes_next;
 
-/// The command line, with `--` before the command of `run`.
+/// Returns the command line with `--` inserted before the command of `run`.
 pub(crate) fn separated(mut given: Vec<OsString>) -> Vec<OsString> {
     if given.get(1).is_none_or(|word| word != "run") {
         return given;
@@ -50,7 +50,7 @@ struct Flag {
     takes_next: bool,
 }
 
-/// What the word is, if it begins with a dash. An unknown flag is left for the parser to complain about.
+/// Returns what flag the word is, if it starts with a dash. The argument parser reports unknown flags.
 fn flag(flags: &Command, word: &OsStr) -> Option<Flag> {
     let text = word.to_string_lossy();
     let is_lock = |arg: &Arg| arg.get_id() == "locks";
@@ -72,7 +72,7 @@ fn flag(flags: &Command, word: &OsStr) -> Option<Flag> {
             arg.get_short() == Some(letter) || aliases.contains(&letter)
         };
         if let Some(arg) = flags.get_arguments().find(lettered).filter(|arg| takes_next(arg)) {
-            // The rest of the word is its value, if there is any.
+            // The rest of the word is the flag's value, if there is any.
             let takes_next = n + letter.len_utf8() == letters.len();
             return Some(Flag { is_lock: is_lock(arg), takes_next });
         }

@@ -1,27 +1,27 @@
-//! Tells whoever started the server how it is: systemd's notifications (`sd_notify`), a few words over a socket.
+//! Sends service notifications (`sd_notify`) to systemd or another supervisor.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Everything is there, and requests are answered.
+/// Startup is complete, and requests are served.
 pub(super) const READY: &str = "READY=1";
-/// No more requests are taken.
+/// The server is stopping, and accepts no more requests.
 pub(super) const STOPPING: &str = "STOPPING=1";
-/// The engine's loop goes round.
+/// The engine is still making progress.
 const WATCHDOG: &str = "WATCHDOG=1";
 
-/// Where notifications go.
+/// The socket of the supervisor that started the server.
 pub(super) struct Notifier {
     socket: UnixDatagram,
     to: SocketAddr,
-    /// How soon it expects to hear that all is well, again and again.
+    /// The watchdog time: without a notification for this long, the supervisor restarts the server.
     watchdog: Option<Duration>,
 }
 
 impl Notifier {
-    /// As the environment says; `None`: nobody waits for any.
+    /// Reads `NOTIFY_SOCKET` and the watchdog variables. Returns `None` if no supervisor expects notifications.
     pub(super) fn from_environment() -> Option<Self> {
         let address = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty())?;
         let variable = |name| std::env::var(name).ok();
@@ -46,18 +46,18 @@ impl Notifier {
         Ok(Self { socket: UnixDatagram::unbound()?, to, watchdog })
     }
 
-    /// Tells. If nobody listens any more, that is no reason to stop.
+    /// Sends a notification. A failure is only logged: the server keeps running without a supervisor.
     pub(super) fn tell(&self, words: &str) {
         if let Err(error) = self.socket.send_to_addr(words.as_bytes(), &self.to) {
             tracing::debug!(%error, words, "a notification could not be sent");
         }
     }
 
-    /// Tells as often as is wanted that the server is alive, as long as it is. One that is stuck is restarted by
-    /// whoever waits for that.
+    /// Sends watchdog notifications while `is_alive` returns true. If the engine is stuck, they stop, and the
+    /// supervisor restarts the server.
     pub(super) async fn watch(&self, is_alive: impl Fn() -> bool) {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
-        // Twice in time, so that one that is late is not too late.
+        // Two notifications per watchdog time, so that one can be late.
         let mut ticks = tokio::time::interval(watchdog / 2);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut was_alive = true;
@@ -74,7 +74,7 @@ impl Notifier {
     }
 }
 
-/// The time a watchdog gives this process, if there is one.
+/// Returns the watchdog time, if a watchdog supervises this process.
 fn watchdog(micros: Option<String>, process: Option<String>) -> Option<Duration> {
     let is_ours = process.is_none_or(|id| id == std::process::id().to_string());
     let micros = micros.filter(|_| is_ours)?.parse().ok().filter(|micros| *micros > 1)?;

@@ -1,14 +1,14 @@
-//! SIGHUP: the settings are read again, and those that can change while the server runs do.
+//! Reloads the settings on SIGHUP, and applies those that can change while the server runs.
 
 use std::collections::BTreeMap;
 
 use crate::config::{self, Given};
 use crate::log::Filter;
 
-/// The setting that is taken over at once. Every other one needs a restart.
+/// The only setting of `serve` that is applied immediately. All others need a restart.
 const LOG: &str = "log";
 
-/// The settings as they were last taken over, and what can be changed of them.
+/// The settings that were last applied, and the log filter, which can be changed.
 pub(super) struct Reload {
     given: Given,
     settings: BTreeMap<String, String>,
@@ -20,7 +20,7 @@ impl Reload {
         Self { given: given.clone(), settings: config::values(given), filter }
     }
 
-    /// Reads the settings again. What is wrong with them is logged, and nothing changes.
+    /// Reads the settings again. If they are invalid, logs the error and changes nothing.
     pub(super) fn reload(&mut self) {
         match self.read() {
             Err(why) => tracing::error!(%why, "SIGHUP: the settings are kept as they were"),
@@ -36,7 +36,7 @@ impl Reload {
         }
     }
 
-    /// The filter from now on, and the other settings that differ from those the server runs with.
+    /// Applies the new log filter. Returns it with the names of the other settings that differ from those in use.
     fn read(&mut self) -> Result<(String, Vec<String>), String> {
         let read = config::values(&self.given.again()?);
         let log = read.get(LOG).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a server does when it gets a signal.
+//! The server's reaction to signals.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use tokio::sync::{Notify, oneshot};
 use super::settings::Reload;
 use crate::exit;
 
-/// Heeds signals from now on. What it returns ends with the first SIGTERM or SIGINT: it is time to stop.
+/// Handles signals from now on. The returned future completes at the first SIGTERM or SIGINT, when the server has to
+/// stop.
 pub(super) fn heed(
     settings: Reload,
     reload: Arc<Notify>,
@@ -23,7 +24,7 @@ pub(super) fn heed(
     let (stop, stopped) = oneshot::channel();
     tokio::spawn(signals.heed(stop));
     Ok(async move {
-        // The sender goes only after it has sent.
+        // This cannot fail: the sender is dropped only after it has sent.
         let _ = stopped.await;
     })
 }
@@ -41,18 +42,18 @@ impl Signals {
         self.next_end().await;
         let _ = stop.send(());
         let number = self.next_end().await;
-        // Whoever asks twice does not want to wait. What was acknowledged is on disk, as after a kill.
+        // A second signal skips the graceful shutdown. Acknowledged writes are on disk, as after a SIGKILL.
         tracing::warn!("a second signal: stopping at once, with requests unanswered");
         std::process::exit(i32::from(exit::SIGNAL) + number);
     }
 
-    /// The one place for what can change while the server runs: the log filter, the auth file and those it names.
+    /// Reloads everything that can change while the server runs: the log filter, the auth file and the files it names.
     fn reload(&mut self) {
         self.settings.reload();
         self.reload.notify_one();
     }
 
-    /// The number of the next signal that is to end us. Others are seen to meanwhile.
+    /// Returns the number of the next SIGTERM or SIGINT. Reloads the settings on SIGHUP while it waits.
     async fn next_end(&mut self) -> i32 {
         loop {
             tokio::select! {

@@ -57,7 +57,7 @@ async fn check(data: &Path, told: &Told) {
         assert_eq!(state.get("held"), false, "{state:?}");
     }
     assert!(server.terminate().success());
-    leasehold_server::store::sqlite::verify(data).expect("sound");
+    leasehold_store::sqlite::verify(data).expect("sound");
     let names = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().file_name());
     let aside: Vec<_> = names.filter(|name| name.to_string_lossy().contains("damaged")).collect();
     assert!(aside.is_empty(), "nothing was damaged, but this was put aside: {aside:?}");

@@ -253,7 +253,7 @@ async fn on_a_full_disk_holders_renew_and_release_and_all_is_well_when_there_is_
     assert!(server.terminate().success());
     let kept = folder.path().join("kept");
     disk.copy_to(&kept);
-    leasehold_server::store::sqlite::verify(&kept).expect("sound");
+    leasehold_store::sqlite::verify(&kept).expect("sound");
     println!("{reserve} of {RESERVE} bytes of the reserve were left");
 }
 

@@ -146,7 +146,7 @@ async fn fifty_kills_under_load_lose_nothing_that_was_acknowledged() {
     println!("{} acknowledged, {} unknown", ledger.n_acknowledged, ledger.n_unknown);
     assert!(ledger.n_acknowledged > N_ACKNOWLEDGED_MIN, "too little to prove anything");
     assert!(server.terminate().success());
-    leasehold_server::store::sqlite::verify(&data).expect("sound");
+    leasehold_store::sqlite::verify(&data).expect("sound");
 }
 
 #[tokio::test]

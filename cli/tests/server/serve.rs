@@ -44,7 +44,7 @@ async fn sigterm_answers_those_who_wait_and_exits_with_0() {
     assert!(server.terminate().success());
     let told = waiter.await.expect("no panic").expect("an answer");
     assert_eq!((told.status, told.text_of("code").as_str()), (503, "SHUTTING_DOWN"));
-    let report = leasehold_server::store::sqlite::verify(&data.path().join("data")).expect("sound");
+    let report = leasehold_store::sqlite::verify(&data.path().join("data")).expect("sound");
     assert_eq!((report.n_records, report.counts.n_active), (0, 1), "all of it is folded");
 }
 

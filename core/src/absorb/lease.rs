@@ -17,11 +17,11 @@ use crate::state::{Scope, State};
 use crate::time::{Span, Timestamp};
 use crate::token::Token;
 
-/// How a lease ended.
+/// How a lease ends.
 pub(super) struct Ended {
     pub(super) how: Ending,
     pub(super) at: Timestamp,
-    /// It can still be looked up.
+    /// Whether the ended lease can still be looked up.
     pub(super) kept: bool,
     pub(super) request: Option<Request>,
     pub(super) reason: Option<Arc<str>>,
@@ -96,7 +96,7 @@ impl State {
         slot
     }
 
-    /// Has a lease say whom it is counted with, if that is not who its owner usually is.
+    /// Stores the account in the lease, if it is not the usual account of its owner.
     fn counted(
         &mut self,
         owner: Slot<Known>,
@@ -112,7 +112,7 @@ impl State {
         extra
     }
 
-    /// A namespace that belongs to nobody belongs to whoever has a lease in it.
+    /// Assigns a namespace without an account to the account of its first lease.
     fn found(&mut self, lock: Slot<Lock>, other: Option<Slot<Account>>, owner: Slot<Known>) {
         let namespace = self.locks[lock].namespace;
         if self.namespaces.get(namespace).account.is_none() {
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// From here on the lease counts: for its account, its session, its lock's count and its deadline.
+    /// Starts to count a lease in its account, its namespace and its session, and sets its deadline.
     fn begin(&mut self, slot: Slot<Lease>, session: Option<Slot<Session>>) {
         let deadline = self.leases[slot].deadline;
         let account = self.account_of(&self.leases[slot]);
@@ -197,8 +197,8 @@ impl State {
         lease.renewed_at = at;
         lease.version += 1;
         let before = std::mem::replace(&mut lease.deadline, deadline);
-        // A later deadline is left where it was among the deadlines, the usual and so the cheap case: when
-        // that time comes, the sweep sees that it has moved. See `sweep::expire_lease`.
+        // A later deadline does not move the lease's entry among the deadlines, which keeps the usual renewal cheap.
+        // When the old deadline comes, `sweep::expire_lease` moves the entry.
         if deadline < before || deadline == Timestamp::NEVER {
             self.lease_deadlines.set(slot, deadline);
         }
@@ -222,7 +222,7 @@ impl State {
         self.requeue(slot, Phase::Waiting, deadline);
     }
 
-    /// In the same place of the queue, but parked or not any more.
+    /// Changes whether a waiter is parked. It keeps its position in the queue.
     fn requeue(&mut self, slot: Slot<Lease>, phase: Phase, deadline: Timestamp) {
         let lease = &mut self.leases[slot];
         if let Some(queue) = &mut self.locks[lease.lock].busy_mut().queue {
@@ -274,7 +274,7 @@ impl State {
         }
     }
 
-    /// An ended lease nobody wants to read keeps only what answers a repeated request.
+    /// Reduces an ended lease that need not stay readable to what is needed to answer repeated requests.
     fn slim(&mut self, slot: Slot<Lease>) {
         let lease = &mut self.leases[slot];
         if let Some(extra) = &mut lease.extra
@@ -300,7 +300,7 @@ impl State {
         self.discard_lease(slot);
     }
 
-    /// An ended lease goes for good.
+    /// Removes an ended lease completely.
     fn discard_lease(&mut self, slot: Slot<Lease>) {
         self.forget_requests(slot);
         self.name_weighs_no_more(slot);

@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::token::Token;
 
 impl State {
-    /// The lock `key`, in use from now on.
+    /// Returns the lock `key` and marks it as in use. Adds it if it is new.
     pub(super) fn use_lock(&mut self, key: &LockKey) -> Slot<Lock> {
         let slot = self.find_lock(key).unwrap_or_else(|| self.add_lock(key));
         self.wake(slot);
@@ -39,7 +39,8 @@ impl State {
         slot
     }
 
-    /// Puts so many more locks into the catalogs; are all in now? Once they are, every lock is from its first mention.
+    /// Adds at most `n_max` more locks to the catalogs. Returns whether all locks are in them. Once they are, every new
+    /// lock is added when it is first named.
     pub(crate) fn catalog(&mut self, n_max: usize) -> bool {
         if self.catalogued == usize::MAX {
             return true;
@@ -61,7 +62,7 @@ impl State {
         slot.index() < self.catalogued
     }
 
-    /// Out of the idle ones, if it was there.
+    /// Removes a lock from the idle locks, if it was one.
     fn wake(&mut self, slot: Slot<Lock>) {
         if self.locks[slot].busy().is_none() {
             self.idle.remove(&mut self.locks, slot);
@@ -69,7 +70,7 @@ impl State {
         }
     }
 
-    /// To the idle ones, if nobody has to do with it any more.
+    /// Moves a lock to the idle locks, if it is not used any more.
     pub(crate) fn rest(&mut self, slot: Slot<Lock>) {
         if self.locks[slot].busy().is_some_and(Busy::is_over) {
             self.idle.push(&mut self.locks, slot, self.now);
@@ -77,7 +78,7 @@ impl State {
         }
     }
 
-    /// Its token lives on in the namespace's floor.
+    /// Removes a lock. The namespace's token floor preserves its last token.
     pub(super) fn forget_lock(&mut self, slot: Slot<Lock>) {
         self.clear_lapse(slot);
         self.wake(slot);
@@ -140,7 +141,7 @@ impl State {
         }
     }
 
-    /// The grace period is over; that there was one may still be told.
+    /// Ends the grace period of a lock. The lapse itself stays, so that it can still be reported.
     pub(crate) fn end_grace(&mut self, lock: Slot<Lock>) {
         self.grace_deadlines.remove(lock);
         if let Usage::Busy(busy) = &mut self.locks[lock].usage {
@@ -149,7 +150,7 @@ impl State {
         self.recount_convoy(lock);
     }
 
-    /// A lock that is free though somebody waits for it: those who wait do so together with others.
+    /// Updates whether a lock is a convoy: free, but with waiters, which wait for a group of locks.
     pub(crate) fn recount_convoy(&mut self, lock: Slot<Lock>) {
         let Usage::Busy(busy) = &mut self.locks[lock].usage else { return };
         let is_convoy = busy.is_convoy();

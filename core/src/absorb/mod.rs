@@ -1,6 +1,6 @@
-//! The one door through which state changes: commands come through it, and so does the journal.
+//! Applies changes to the state. All changes go through here, from commands as well as from the journal.
 //!
-//! Nothing is decided here. What a [`Change`] says has happened; this only writes it down.
+//! This code decides nothing. A [`Change`] states what has happened, and this code records it.
 
 mod lease;
 mod lock;
@@ -29,7 +29,7 @@ impl fmt::Display for Incoherent {
 impl std::error::Error for Incoherent {}
 
 impl State {
-    /// Makes true what `change` says happened at `now`.
+    /// Applies a change that happened at `now`.
     pub(crate) fn absorb(&mut self, now: Timestamp, change: &Change) -> Result<(), Incoherent> {
         self.now = self.now.max(now);
         match change {
@@ -82,7 +82,7 @@ impl State {
             Change::NamespaceForgotten { namespace } => self.forget_namespace(namespace)?,
             Change::Maintenance { on } => self.maintenance = *on,
             Change::Asked { .. } => {}
-            // Whoever absorbs only a part may not know the lease.
+            // A fold that loads only part of the state might not have the lease.
             Change::Noted { lease, at, .. } => {
                 if let Some(slot) = self.find_lease(*lease) {
                     self.noted(slot, *at);
@@ -105,7 +105,7 @@ impl State {
         Ok(())
     }
 
-    /// Leaves only namespaces, with floors that no token handed out before can reach.
+    /// Removes everything except the namespaces, and raises their token floors above every token issued before.
     fn restore(&mut self, raise: u64) {
         let mut fresh = State::new(0, self.vigil.afresh(), self.share);
         fresh.hash = self.hash;

@@ -60,7 +60,7 @@ impl State {
             *n -= 1;
         }
         self.n_sessions.retain(|_, n| *n > 0);
-        // It is the first unless a journal is being replayed beside a sweep that never ran.
+        // The session is the first, except when a journal is replayed, because then no sweep has run.
         self.ending.retain(|other| *other != slot);
     }
 

@@ -1,4 +1,4 @@
-//! Counts the bytes of leases, in all and per account, and keeps each account's list of ended leases.
+//! Counts the bytes of leases, in total and per account, and maintains each account's list of ended leases.
 
 use crate::account::Account;
 use crate::arena::Slot;

@@ -1,4 +1,4 @@
-//! Take a lock, or queue for it.
+//! Acquires a lock, or queues for it.
 
 use super::maintain;
 use super::replay::{self, Replay};
@@ -53,7 +53,7 @@ pub(crate) fn acquire(t: &mut Transition<'_>, mut acquire: Acquire) -> Result<Ac
     }
 }
 
-/// The answer to a request whose id is known.
+/// Returns the answer to a request whose id is known.
 pub(super) fn replayed(
     t: &mut Transition<'_>,
     replay: Replay,
@@ -61,7 +61,7 @@ pub(super) fn replayed(
 ) -> Result<AcquiredAll, Rejection> {
     match replay {
         Replay::Active(lease) => {
-            // About connections, not about the lease: so it is no change, and a restart forgets it.
+            // A replay concerns connections, not the lease. So it is not a change, and a restart forgets it.
             t.state.leases[lease].extra().was_replayed = true;
             Ok(granted_together(t, lease, GrantKind::Replayed))
         }
@@ -70,7 +70,7 @@ pub(super) fn replayed(
     }
 }
 
-/// The repeated request finds its place in the queue again, or its places.
+/// Puts a repeated request back to its position in the queue, or the positions of its group.
 fn come_back(
     t: &mut Transition<'_>,
     lease: Slot<Lease>,
@@ -90,7 +90,7 @@ fn come_back(
         t.stirred.push_back(lock);
     }
     t.promote_stirred();
-    // It can be granted on the spot: the lock was free, but nobody was there to be given it.
+    // It can be granted immediately: the lock was free, but the waiter was parked.
     t.wakeups.retain(|woken| *woken != number);
     match t.state.find_lease(number) {
         Some(lease) if t.state.leases[lease].is_active() => {
@@ -100,7 +100,7 @@ fn come_back(
     }
 }
 
-/// What a waiter waits for; of several that wait together, the first that has to.
+/// Returns what a waiter waits for. For a group, that is the first lock that blocks the grant.
 fn held_up(t: &Transition<'_>, lease: Slot<Lease>, together: &[Slot<Lease>]) -> Rejection {
     let Some(group) = t.state.leases[lease].group() else {
         return held(t, t.state.leases[lease].lock);
@@ -117,7 +117,7 @@ fn renew_instead(t: &mut Transition<'_>, held: Slot<Lease>, ttl: Option<Span>) -
     granted(t, held, GrantKind::Renewed, None)
 }
 
-/// What keeps a settled lock from being taken right away.
+/// Returns what prevents an immediate grant of a settled lock.
 pub(super) fn obstacle(
     t: &Transition<'_>,
     slot: Slot<Lock>,
@@ -136,13 +136,13 @@ pub(super) fn obstacle(
     (others_first || !t.state.admits(slot, wanted, t.limits)).then(|| held(t, slot))
 }
 
-/// May those at the head of a queue be passed, because they wait for other locks too? No.
+/// Returns whether an acquire may pass waiters that wait for other locks as well. Always false without the mutant.
 fn is_passed(t: &Transition<'_>, queue: &Queue) -> bool {
     mutant!(GroupIsPassed)
         && queue.first().is_some_and(|waiter| t.state.leases[waiter].group().is_some())
 }
 
-/// Who keeps those who wait for a lock from having it.
+/// Returns the rejection that names what blocks a lock: the grace period, or a holder.
 pub(crate) fn in_the_way(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
     match t.state.locks[slot].grace(t.now) {
         Some(lapse) => Rejection::Grace {
@@ -154,7 +154,7 @@ pub(crate) fn in_the_way(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
     }
 }
 
-/// As many wait for this lock as may.
+/// Returns a rejection if the queue of this lock is full.
 pub(super) fn queue_full(t: &Transition<'_>, slot: Slot<Lock>) -> Option<Rejection> {
     let n_waiting = t.state.locks[slot].queue().map_or(0, |queue| queue.len());
     let queue_max = t.limits.queue_max;
@@ -181,7 +181,7 @@ fn holding(t: &Transition<'_>, slot: Slot<Lock>) -> Holding {
     }
 }
 
-/// All counted holders and waiters of a lock agree on the count.
+/// Checks that an acquire has the same limit as all counted holders and waiters of the lock.
 pub(super) fn check_limit(
     t: &Transition<'_>,
     lock: Slot<Lock>,
@@ -211,7 +211,8 @@ fn take(
     let fresh = Fresh { request, session, group: None, phase: Phase::Active, token, deadline };
     let lease = add(t, acquire, fresh);
     if let Some(lock) = lock {
-        // In a grace period the last owner passes the queue; if it shares, others can follow it in.
+        // In a grace period the last owner passes the queue. If its lease is shared, waiters behind it might be
+        // admitted.
         t.promote(lock);
     }
     Ok(granted(t, lease, GrantKind::New, previous))
@@ -240,7 +241,7 @@ fn queue(
     Ok(Acquired::Queued(t.state.leases[lease].number))
 }
 
-/// What an acquire does not say itself.
+/// The fields of a new lease that are not part of the acquire.
 pub(super) struct Fresh {
     pub(super) request: Option<Request>,
     pub(super) session: Option<SessionNumber>,
@@ -284,12 +285,12 @@ pub(super) fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slo
     slot
 }
 
-/// Grace periods are kept in milliseconds.
+/// Rounds a grace period down to milliseconds, the unit in which leases store it.
 fn whole_millis(grace: Span) -> Span {
     Span::from_millis(grace.as_millis())
 }
 
-/// A grant, or with it those of all the leases it was asked for with.
+/// Returns the grant of a lease, or of its whole group.
 fn granted_together(t: &Transition<'_>, lease: Slot<Lease>, kind: GrantKind) -> AcquiredAll {
     let together = t.state.together(lease).into_iter();
     AcquiredAll::Granted(together.map(|member| grant(t, member, kind, None)).collect())
@@ -317,7 +318,7 @@ pub(super) fn grant(
     Grant { lease, kind, previous }
 }
 
-/// Who let the lock expire before, if that was somebody else.
+/// Returns the previous owner that let the lock expire, if it was another owner.
 pub(super) fn previous(
     t: &Transition<'_>,
     lock: Slot<Lock>,
@@ -328,7 +329,7 @@ pub(super) fn previous(
     last.map(|last| (lapse.dialect, last.clone()))
 }
 
-/// The session a lease is to belong to. The lease is counted with whoever the session is.
+/// Returns the session that a lease is to belong to. The lease counts against the account of the session.
 pub(super) fn session(
     t: &Transition<'_>,
     acquire: &mut Acquire,
@@ -348,7 +349,7 @@ fn request(acquire: &Acquire) -> Option<Request> {
     Some(Request { operation: Operation::Acquire, id, fingerprint: fingerprint(acquire).done() })
 }
 
-/// Everything that is asked for but the wait.
+/// Hashes the whole request except the length of its wait.
 pub(super) fn fingerprint(acquire: &Acquire) -> Fingerprint {
     let (mode, limit) = in_numbers(acquire.mode);
     Fingerprint::new()

@@ -1,4 +1,4 @@
-//! Take several locks or none, or queue for all of them.
+//! Acquires several locks or none, or queues for all of them.
 
 use super::acquire::{self, Fresh};
 use super::{maintain, replay, room};
@@ -52,7 +52,7 @@ pub(crate) fn acquire_all(
     }
 }
 
-/// What a single acquire is held to, and that no lock is named twice.
+/// Checks each acquire like a single one, and that no lock is named twice.
 fn check(t: &Transition<'_>, each: &[Acquire]) -> Result<(), Rejection> {
     t.limits.check_acquire(&each[0])?;
     let mut names = std::collections::BTreeSet::new();
@@ -66,8 +66,8 @@ fn check(t: &Transition<'_>, each: &[Acquire]) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Settles every lock but those whose holders would be joined anyway: it does not matter which of ten thousand
-/// readers are still there to one more of them.
+/// Settles the locks, except those whose holders the new lease would simply join. Checking ten thousand readers is not
+/// worthwhile, because it makes no difference to one more reader which of them are overdue.
 fn settle(t: &mut Transition<'_>, each: &[Acquire]) {
     let locks = each.iter().filter_map(|acquire| {
         let lock = t.state.find_lock(&acquire.lock)?;
@@ -84,7 +84,7 @@ fn joins(t: &Transition<'_>, lock: Slot<Lock>, Acquire { mode, dialect, .. }: &A
         && t.state.admits(lock, (*mode, *dialect), t.limits)
 }
 
-/// The first lock in the way, in the order of the request. An error if waiting would not help.
+/// Returns the first lock that blocks the grant, in the order of the request. Returns an error if waiting cannot help.
 fn judge(t: &Transition<'_>, each: &[Acquire]) -> Result<Option<Rejection>, Rejection> {
     let mut first = None;
     for (n, acquire) in each.iter().enumerate() {
@@ -118,7 +118,8 @@ fn take(
         let previous = lock.and_then(|lock| acquire::previous(t, lock, &acquire.owner));
         fresh.token = token;
         grants.push((acquire::add(t, acquire, fresh.next()), previous));
-        // In a grace period the last owner passes the queue; if it shares, others can follow it in.
+        // In a grace period the last owner passes the queue. If its lease is shared, waiters behind it might be
+        // admitted.
         t.stirred.extend(lock);
     }
     t.promote_stirred();
@@ -149,7 +150,7 @@ fn queue(
     Ok(AcquiredAll::Queued(first))
 }
 
-/// What the leases of a group have in common. The request id is kept with the first.
+/// Returns the fields that the leases of a group have in common. The request id stays with the first lease.
 fn fresh(
     t: &Transition<'_>,
     each: &[Acquire],
@@ -162,7 +163,7 @@ fn fresh(
 }
 
 impl Fresh {
-    /// For the next lease of the group.
+    /// Returns the fields for the next lease of the group.
     fn next(&mut self) -> Self {
         Self { request: self.request.take(), ..*self }
     }

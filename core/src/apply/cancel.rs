@@ -1,4 +1,4 @@
-//! End one's own wait.
+//! Ends the owner's own wait.
 
 use super::replay;
 use crate::command::Cancel;
@@ -9,7 +9,7 @@ use crate::request::Operation;
 use crate::state::Scope;
 use crate::transition::{End, Transition};
 
-/// Whoever waits is over at once, with all it waits together with. A lease that was granted meanwhile stays.
+/// Ends a waiting lease immediately, together with its group. A lease that was granted in the meantime stays.
 pub(crate) fn cancel(t: &mut Transition<'_>, cancel: &Cancel) -> Result<bool, Rejection> {
     t.limits.check_request_id(Some(&cancel.request_id))?;
     t.limits.check_owner(&cancel.owner)?;
@@ -30,7 +30,7 @@ pub(crate) fn cancel(t: &mut Transition<'_>, cancel: &Cancel) -> Result<bool, Re
     };
     if let Some(name) = &cancel.lock {
         let mut locks = t.state.together(slot).into_iter().map(|lease| t.state.leases[lease].lock);
-        // It waits, but not for this lock.
+        // The lease waits, but not for this lock.
         if !locks.any(|lock| t.state.locks[lock].name == *name) {
             return Ok(false);
         }

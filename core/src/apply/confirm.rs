@@ -1,4 +1,4 @@
-//! Is a lease active? One that waits is told who is in the way.
+//! Checks whether a lease is active.
 
 use super::acquire::in_the_way;
 use super::proof::{check_active, prove};
@@ -8,7 +8,8 @@ use crate::outcome::Rejection;
 use crate::transition::Transition;
 use crate::view;
 
-/// Whoever is next has its lock already, because the lock was settled: there is nothing to do for one that waits.
+/// Returns the record of an active lease, or a rejection that names what blocks a waiting one. The lock was settled
+/// before, so a lease that still waits cannot be granted yet.
 pub(crate) fn confirm(
     t: &mut Transition<'_>,
     asked: &Confirm,

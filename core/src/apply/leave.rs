@@ -1,4 +1,4 @@
-//! The connection behind a lease is gone.
+//! Handles closed connections.
 
 use crate::arena::Slot;
 use crate::change::Change;
@@ -8,8 +8,8 @@ use crate::state::State;
 use crate::time::Span;
 use crate::transition::Transition;
 
-/// A waiter leaves, or is parked if it can come back. A lease whose grant nobody was told of is given back. What was
-/// asked for together goes together.
+/// Handles the closed connection of a lease's client. A waiter ends, or is parked if a repeated request can find it. A
+/// grant whose answer was not delivered is released. The leases of a group are treated alike.
 pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) {
     let Some(slot) = t.state.find_lease(number) else { return };
     let together = t.state.together(slot);
@@ -25,9 +25,12 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) {
     t.promote_stirred();
 }
 
-/// A waiter whose client was told that the outcome is unknown is parked if it can come back, for as long as after a
-/// restart. A lease that was granted meanwhile is kept for a repeated request, or else given back. Its lock waits for a
-/// sweep: promoted at once, others who have yet to step aside would be granted it. Returns whether it is active.
+/// Handles a wait whose client was told that the outcome is unknown. Returns whether the lease is active and kept for a
+/// repeated request.
+///
+/// A waiter is parked for as long as after a restart if a repeated request can find it, else it ends. A lease that was
+/// granted in the meantime is kept under the same condition, else it is released. The locks are left to the next sweep.
+/// If they were promoted immediately, they would be granted to other waiters that have yet to step aside.
 pub(crate) fn step_aside(t: &mut Transition<'_>, number: LeaseNumber) -> bool {
     let Some(slot) = t.state.find_lease(number) else { return false };
     let together = t.state.together(slot);
@@ -52,15 +55,15 @@ pub(crate) fn step_aside(t: &mut Transition<'_>, number: LeaseNumber) -> bool {
     false
 }
 
-/// Gives back what nobody heard of. So nobody can ask about it: it goes without a trace, and the same request may be
-/// made again.
+/// Releases a grant whose answer was not delivered. No client knows of the lease, so it is not remembered, and the same
+/// request can be made again.
 fn give_back(t: &mut Transition<'_>, slot: Slot<Lease>, mut together: Vec<Slot<Lease>>) {
     let is_known_elsewhere = |slot: &Slot<Lease>| {
         let lease = &t.state.leases[*slot];
         lease.was_replayed() || lease.is_active() && lease.is_known_elsewhere()
     };
     if together.iter().any(is_known_elsewhere) && !mutant!(GiveBackWhatIsKnownElsewhere) {
-        // Whoever was told through another connection has it.
+        // Another connection was told of the grant, so its client holds the lock.
         return;
     }
     if mutant!(GroupGivenBackInPart) {
@@ -75,8 +78,8 @@ fn give_back(t: &mut Transition<'_>, slot: Slot<Lease>, mut together: Vec<Slot<L
     }
 }
 
-/// After a restart there are no connections: what [`leave`] does, for every waiter that had one, but not for more than
-/// so many. Are there more?
+/// Does what [`leave`] does, after a restart has closed all connections, for at most `n_max` waiters. Returns whether
+/// more are left.
 pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
     let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
     let leases = t.state.leases.iter().filter(|(_, lease)| is_waiting(lease));
@@ -86,7 +89,7 @@ pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
     let more = waiters.len() > n_max;
     waiters.truncate(n_max);
     let locks: Vec<_> = waiters.iter().map(|(_, slot, _)| t.state.leases[*slot].lock).collect();
-    // All of them first: none may be granted a lock on the way out.
+    // All waiters are parked before any lock is promoted, so that none of them is granted a lock.
     let stay = match mutant!(ResumedAsDeparted) {
         true => t.limits.park_max,
         false => t.limits.resume_park_max,
@@ -94,25 +97,25 @@ pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
     for (_, waiter, can_come_back) in waiters {
         park(t, waiter, can_come_back.then_some(stay));
     }
-    // If there are more, a sweep will look at these queues: after a restart it looks at every queue.
+    // If there are more, the next sweep checks these queues. After a restart it checks every queue.
     for lock in locks.into_iter().filter(|_| !more) {
         t.promote(lock);
     }
     if mutant!(RestartWithFullTtl) {
         start_every_ttl_anew(t);
     }
-    // Nobody is there to be woken.
+    // No client is connected that could be woken.
     t.wakeups.clear();
     more
 }
 
-/// By its request id, which of several leases asked for together only the first has.
+/// Returns whether a repeated request can find the lease, by a request id. Of a group, only the first lease has one.
 fn can_come_back(state: &State, lease: &Lease) -> bool {
     let first = lease.group().and_then(|group| state.find_lease(group.first));
     !first.map_or(lease, |first| &state.leases[first]).requests().is_empty()
 }
 
-/// What no restart may do.
+/// Implements the mutant `RestartWithFullTtl`.
 fn start_every_ttl_anew(t: &mut Transition<'_>) {
     let active = t.state.leases.iter().filter(|(_, lease)| lease.is_active());
     let active: Vec<_> = active.map(|(_, l)| (l.number, l.ttl.from(t.now))).collect();
@@ -121,7 +124,7 @@ fn start_every_ttl_anew(t: &mut Transition<'_>) {
     }
 }
 
-/// Parks a waiter for this long, or ends its wait if it cannot return.
+/// Parks a waiter for this long, or ends its wait if `stay` is `None`.
 fn park(t: &mut Transition<'_>, slot: Slot<Lease>, stay: Option<Span>) {
     let lease = &t.state.leases[slot];
     let number = lease.number;
@@ -142,7 +145,7 @@ mod tests {
         Secret, Span, StepAside, Sweep, Target, Timestamp, Wait,
     };
 
-    /// A lock that is held, and five who wait for it: some can come back by their request id.
+    /// Returns a machine with a held lock and five waiters. Some of them can return with their request id.
     fn machine() -> Machine {
         let mut machine = Machine::new(Limits::default(), 1);
         for n in 0..6_u8 {
@@ -174,7 +177,7 @@ mod tests {
         let step_aside = |machine: &mut Machine, n| {
             machine.apply(now, StepAside(LeaseNumber(n))).outcome.expect("done")
         };
-        // Those with an even number cannot come back. The first of them is granted the lock.
+        // Leases with an even number cannot come back. The first of them is granted the lock.
         revoke(&mut machine);
         assert_eq!(phase(&machine, 2), Some(Phase::Active));
         assert!(!step_aside(&mut machine, 2));

@@ -1,4 +1,4 @@
-//! Look at leases that are held or waited for long, and write down what is worth it.
+//! Checks leases that are held or waited for long, and notes suspicious ones.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use crate::mutant;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-/// Most waits that are followed in one sweep; each look counts as one more.
+/// The maximum number of waits that one sweep follows. Each check counts as one more.
 const N_EDGES_PER_SWEEP: usize = 1024;
 
-/// Looks at whoever is due, within a bounded amount of work; the rest is for the next sweep. How many looks.
+/// Checks the leases that are due, within a bounded amount of work. The next sweep does the rest. Returns the number of
+/// checks.
 pub(crate) fn look(t: &mut Transition<'_>) -> usize {
     let (mut n_looks, mut n_edges) = (0, 0);
     while n_edges < N_EDGES_PER_SWEEP
@@ -24,9 +25,9 @@ pub(crate) fn look(t: &mut Transition<'_>) -> usize {
     n_looks
 }
 
-/// How many waits were followed.
+/// Checks one lease. Returns how many waits were followed.
 fn look_at(t: &mut Transition<'_>, slot: Slot<Lease>, at: Timestamp) -> usize {
-    // Whoever is over by now is not held, and waits no more; the sweep that ends it has just not come to it.
+    // The lease has ended already, although the sweep has not recorded that yet. So it is neither held nor waiting.
     if t.state.overdue(&t.state.leases[slot], t.now).is_some() {
         t.state.vigil.remove(slot);
         return 0;
@@ -36,7 +37,7 @@ fn look_at(t: &mut Transition<'_>, slot: Slot<Lease>, at: Timestamp) -> usize {
         t.state.look_again(slot, t.now);
         return 0;
     }
-    // Of leases that wait together, the one that is in the way of all.
+    // Of a group, notes the lease that blocks the grant.
     let group = t.state.leases[slot].group();
     let held_up = group.and_then(|group| t.state.first_held_up(group, t.now, t.limits));
     let noted = held_up.unwrap_or(slot);

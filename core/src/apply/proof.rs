@@ -1,4 +1,4 @@
-//! Whose lease is it?
+//! Checks the proof that a lease belongs to the client.
 
 use crate::arena::Slot;
 use crate::command::{Proof, Prove};
@@ -10,7 +10,7 @@ use crate::outcome::Rejection;
 use crate::transition::Transition;
 use crate::view::LeaseView;
 
-/// The lease that `proof` proves to be the client's own, on a settled lock. It may be over.
+/// Returns the lease that `proof` identifies, on a settled lock. The lease might have ended.
 pub(crate) fn prove(
     t: &mut Transition<'_>,
     proof: &Proof,
@@ -61,7 +61,7 @@ pub(crate) fn show(t: &mut Transition<'_>, asked: &Prove) -> Result<Box<LeaseVie
     Ok(Box::new(t.view(slot)))
 }
 
-/// The active lease that `proof` proves to be the client's own.
+/// Returns the lease that `proof` identifies, if it is active.
 pub(crate) fn active(
     t: &mut Transition<'_>,
     proof: &Proof,
@@ -72,11 +72,11 @@ pub(crate) fn active(
     Ok(slot)
 }
 
-/// That a lease which was just proven is active.
+/// Checks that a lease is active, after its proof was checked.
 pub(crate) fn check_active(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<(), Rejection> {
     let lease = &t.state.leases[slot];
     if lease.is_active() && t.state.overdue(lease, t.now).is_some() {
-        // It was granted just now, with a ttl of nothing.
+        // It was granted in this command, with a TTL of zero.
         t.settle(lease.lock);
     }
     match t.phase(slot) {
@@ -89,7 +89,7 @@ pub(crate) fn check_active(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<
 fn settled(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<Slot<Lease>, Rejection> {
     let Lease { lock, number, phase, .. } = t.state.leases[slot];
     if phase == Phase::Active && !t.state.is_behind(t.now) {
-        // Nothing has fallen due anywhere: the lease is what it says it is.
+        // No deadline has passed anywhere, so the phase is accurate.
         return Ok(slot);
     }
     t.settle(lock);
@@ -97,7 +97,7 @@ fn settled(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<Slot<Lease>, Rej
         t.expire_if_due(slot);
         t.promote_stirred();
     }
-    // A wait that was over leaves nothing behind.
+    // A wait that has ended is not remembered.
     t.state.find_lease(number).ok_or(Rejection::NoSuchLease)
 }
 

@@ -1,4 +1,4 @@
-//! Give a lease back, or the grace period that followed it. Whoever is next gets the lock in the same step.
+//! Releases a lease, or gives up the grace period after it. The next waiter is granted the lock in the same step.
 
 use super::proof::{active, check_active, prove};
 use super::renew::find;
@@ -36,8 +36,8 @@ pub(crate) fn release(
     Ok(Box::new(view))
 }
 
-/// Those that are still active. Nobody is let in before all of them are over: whoever waits for several may have waited
-/// for just these.
+/// Releases those leases that are still active. Waiters are granted locks only after all leases have ended, because a
+/// group might wait for several of these locks.
 pub(crate) fn release_all(
     t: &mut Transition<'_>,
     release: &ReleaseAll,
@@ -56,7 +56,7 @@ pub(crate) fn release_all(
     Ok(released)
 }
 
-/// Whoever has the lock, whosever it is: what no release may do.
+/// Returns any holder of the lock. Implements the mutant `ReleaseByName`.
 fn any_holder(t: &Transition<'_>, proof: &Proof) -> Result<Slot<Lease>, Rejection> {
     let Proof::Id { lock: Some(key), .. } = proof else { return Err(Rejection::NotOwner) };
     let lock = t.state.find_lock(key).ok_or(Rejection::NotOwner)?;
@@ -72,8 +72,8 @@ pub(crate) fn give_up(t: &mut Transition<'_>, asked: GiveUp) -> Result<(), Rejec
     }
 }
 
-/// The last owner has no lease any more and does not want the lock back either; also after its grace period, as long as
-/// nobody else took the lock.
+/// Gives up the grace period of the last owner. Works even after the grace period, as long as no other owner has
+/// acquired the lock.
 fn forgo(
     t: &mut Transition<'_>,
     key: LockKey,

@@ -1,4 +1,4 @@
-//! Move the deadline of an active lease. A renewal never mints a token.
+//! Moves the deadline of an active lease. A renewal never creates a new token.
 
 use super::proof::{active, check_active, prove};
 use super::replay::{self, Replay};
@@ -34,7 +34,7 @@ pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Box<LeaseVi
     Ok(Box::new(t.view(slot)))
 }
 
-/// All of these or none. The first that cannot be renewed is named.
+/// Renews all of these leases or none. The rejection names the first that cannot be renewed.
 pub(crate) fn renew_all(
     t: &mut Transition<'_>,
     renew: &RenewAll,
@@ -66,14 +66,14 @@ fn check_extend(t: &Transition<'_>, extend: Extend) -> Result<(), Rejection> {
     t.limits.within(Limit::Ttl, by <= t.limits.ttl_max)
 }
 
-/// The deadline a renewal gives a lease.
+/// Returns the new deadline of a renewed lease.
 fn extended(t: &Transition<'_>, slot: Slot<Lease>, extend: Extend) -> Result<Timestamp, Rejection> {
     let deadline = t.state.leases[slot].deadline;
     Ok(match extend {
         Extend::AtLeast(span) => deadline.max(t.now + span),
         Extend::Exactly(span) => t.now + span,
         Extend::By(span) => {
-            // However often it is asked for, no lease lasts longer from now than one may.
+            // Repeated renewals cannot extend a lease beyond the maximum TTL from now.
             let later = deadline + span;
             let is_short = later.finite().is_none_or(|at| at.since(t.now) <= t.limits.ttl_max);
             t.limits.within(Limit::Ttl, is_short)?;
@@ -82,14 +82,14 @@ fn extended(t: &Transition<'_>, slot: Slot<Lease>, extend: Extend) -> Result<Tim
     })
 }
 
-/// Change what a later grant lasts. A lease that has its grant keeps the deadline it has.
+/// Changes the TTL of later grants. An active lease keeps its current deadline.
 pub(crate) fn amend(t: &mut Transition<'_>, amend: &Amend) -> Result<Box<LeaseView>, Rejection> {
     t.limits.within(Limit::Ttl, amend.ttl <= t.limits.ttl_max)?;
     let slot = prove(t, &amend.proof, amend.dialect)?;
     if let Phase::Ended(how) = t.phase(slot) {
         return Err(Rejection::Ended(how));
     }
-    // Those that wait together are granted together, for as long as each other.
+    // The leases of a waiting group are granted together, with the same TTL.
     let is_queued = t.state.is_queued(slot);
     let together = if is_queued { t.state.together(slot) } else { vec![slot] };
     for member in together {
@@ -129,8 +129,8 @@ pub(crate) fn find(
     replay::find(t, &scope, request.fingerprint)
 }
 
-/// A lease that lives long is renewed often: its oldest renewals are forgotten. A renewal is never refused for want of
-/// room: if all request ids together take up too much, it takes the place of the one before.
+/// Forgets the oldest renewal of a lease if it remembers too many requests, or if all request ids together use their
+/// budget. So a renewal is never rejected because of the budget: its id replaces an older one.
 fn make_room(t: &mut Transition<'_>, slot: Slot<Lease>, is_needed: bool) {
     let requests = t.state.leases[slot].requests();
     let is_room = t.state.footprint.requests < t.limits.requests_total_bytes_max;

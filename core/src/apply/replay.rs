@@ -1,4 +1,4 @@
-//! A request id seen before.
+//! Finds the effect of an earlier request with the same id.
 
 use crate::arena::Slot;
 use crate::group::Group;
@@ -9,15 +9,15 @@ use crate::request::Operation;
 use crate::state::Scope;
 use crate::transition::Transition;
 
-/// What became of the lease of an earlier request.
+/// The current state of the lease that an earlier request affected.
 pub(crate) enum Replay {
     Active(Slot<Lease>),
     Queued(Slot<Lease>),
     Ended(Ending),
 }
 
-/// The lease an earlier request with this id had its effect on, as it is now. An error if that request
-/// asked for something else: nobody gets an answer to a question they did not ask.
+/// Returns the lease that an earlier request with this id affected, in its current state. Returns an error if that
+/// request was a different one.
 pub(crate) fn find(
     t: &mut Transition<'_>,
     scope: &Scope<'_>,
@@ -36,8 +36,8 @@ pub(crate) fn find(
     }))
 }
 
-/// The lease of an earlier request as it is now. A wait that has just run out is forgotten with its request: asking
-/// again is asking anew.
+/// Returns the lease of an earlier request in its current state. If its wait has just ended, the lease and its request
+/// are forgotten, so the repeated request counts as a new one.
 pub(crate) fn settled(
     t: &mut Transition<'_>,
     slot: Slot<Lease>,
@@ -52,7 +52,7 @@ pub(crate) fn settled(
     Some(slot)
 }
 
-/// An acquire is repeated for all that was asked for together; anything else is about one lease.
+/// Settles the lock of a lease. If an acquire is repeated, settles all locks of its group.
 fn settle(t: &mut Transition<'_>, slot: Slot<Lease>, operation: Operation) {
     let lease = &t.state.leases[slot];
     match lease.group() {
@@ -65,7 +65,7 @@ fn settle(t: &mut Transition<'_>, slot: Slot<Lease>, operation: Operation) {
     }
 }
 
-/// Leases that were asked for together are told together, and only while all of them are active.
+/// Returns the state of a group. It counts as active only while all of its leases are active.
 fn of_all(t: &Transition<'_>, slot: Slot<Lease>) -> Replay {
     let group = t.state.leases[slot].group().filter(|_| !mutant!(GroupReplayedInPart));
     let mut numbers = group.into_iter().flat_map(Group::numbers);
@@ -75,7 +75,7 @@ fn of_all(t: &Transition<'_>, slot: Slot<Lease>) -> Replay {
             Phase::Ended(how) => Some(how),
             _ => None,
         },
-        // What is forgotten at once was given back.
+        // A lease that is no longer remembered was released.
         None => Some(Ending::Released),
     });
     ended.map_or(Replay::Active(slot), Replay::Ended)

@@ -1,10 +1,10 @@
-//! The state comes from a backup: nothing handed out since may be handed out again.
+//! Resets the state after a restore from a backup, so that no token or number issued since the backup is issued again.
 
 use crate::change::Change;
 use crate::mutant;
 use crate::transition::Transition;
 
-/// By how much a restore raises tokens and numbers: more than any server hands out after one backup.
+/// The amount by which a restore raises tokens and numbers. No server issues that many after one backup.
 const RAISE: u64 = 1 << 40;
 
 pub(crate) fn restore(t: &mut Transition<'_>) {

@@ -1,4 +1,4 @@
-//! End leases by force: no grace, no questions, but a reason.
+//! Ends leases by force, without a grace period and with a reason.
 
 use super::proof::prove;
 use crate::change::Change;
@@ -31,7 +31,7 @@ pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Vec<Leas
         && let Some(lock) = t.state.find_lock(key)
         && t.state.locks[lock].lapse.is_some()
     {
-        // Nor is the lock kept for whoever let it expire.
+        // The lock does not stay reserved for the owner that let it expire.
         t.record(Change::GraceForgone { lock: key.clone() });
         t.stirred.push_back(lock);
     }
@@ -39,7 +39,7 @@ pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Vec<Leas
     Ok(revoked)
 }
 
-/// Ends a lease that is not over yet, and if it waits, those it waits together with.
+/// Ends a lease that has not ended yet. If it waits, its whole group ends.
 fn take_away(t: &mut Transition<'_>, number: LeaseNumber, revoke: &Revoke) -> Vec<LeaseView> {
     let Some(slot) = t.state.find_lease(number) else { return vec![] };
     let is_queued = t.state.is_queued(slot);

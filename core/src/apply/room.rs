@@ -1,4 +1,4 @@
-//! Is there room for one more lease? What nobody uses makes some.
+//! Checks that the limits allow one more lease. Forgets unused data if that makes space for it.
 
 use super::share::{self, Added, Who};
 use crate::account::Account;
@@ -17,23 +17,23 @@ use crate::request::Request;
 use crate::state::State;
 use crate::transition::Transition;
 
-/// How many idle locks, or lost leases, are looked at to find some that can make room.
+/// How many idle locks, or lost leases, are checked to find some that can be forgotten.
 const LOOK_MAX: usize = 1024;
-/// How many of them one command forgets to make room.
+/// How many of them one command forgets.
 const FORGET_MAX: usize = 64;
-/// What the number of a lease adds to the name of its owner at most.
+/// The maximum number of bytes that the number of a lease adds to its owner's name.
 pub(super) const NUMBER_BYTES_MAX: usize = 20;
 
 /// A lease that is about to be added.
 pub(crate) struct Need<'a> {
     pub(crate) acquire: &'a Acquire,
     pub(crate) request: Option<&'a Request>,
-    /// Its lock, if that is known: it is not forgotten to make room.
+    /// Its lock, if it is known. That lock is not forgotten to make space.
     pub(crate) lock: Option<Slot<Lock>>,
     pub(crate) waits: bool,
 }
 
-/// Makes sure that there is room for one more lease, and for its lock, its namespace and its owner if they are new.
+/// Checks the limits for one more lease, and for its lock, namespace and owner if they are new.
 pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejection> {
     let Acquire { lock, quota, namespace_quota, .. } = need.acquire;
     let who = Who::asks(t.state, need.acquire);
@@ -54,15 +54,15 @@ pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejec
         check_namespace(t, need)?;
     }
     if t.state.locks.len() >= t.limits.locks_max {
-        // A name nobody uses makes room for one that somebody does.
+        // An unused lock is forgotten to make space for a new one.
         let idle = an_idle_lock(t, &[]).ok_or_else(|| t.limits.exceeded(Limit::Locks))?;
         super::sweep::forget_lock(t, idle);
     }
     Ok(())
 }
 
-/// The same for several leases of one owner in one namespace: all of them or none. No lock that is wanted is forgotten
-/// to make room for another.
+/// Checks the limits for several leases of one owner in one namespace, all or none. None of the requested locks is
+/// forgotten to make space for another.
 pub(crate) fn check_all(
     t: &mut Transition<'_>,
     each: &[Acquire],
@@ -100,7 +100,7 @@ pub(crate) fn check_all(
     Ok(())
 }
 
-/// That a principal or a namespace which was given less than others has no more than that.
+/// Checks the quota of a principal or namespace.
 pub(super) fn check_quota(quota: Option<Quota>, limit: Limit, n: usize) -> Result<(), Rejection> {
     match quota {
         Some(Quota { max, line }) if n > max as usize => {
@@ -110,13 +110,13 @@ pub(super) fn check_quota(quota: Option<Quota>, limit: Limit, n: usize) -> Resul
     }
 }
 
-/// Leases waiting or active in a namespace, whoever has them.
+/// Returns the number of waiting and active leases in a namespace, over all principals.
 fn n_in_namespace(t: &Transition<'_>, namespace: &str) -> usize {
     let slot = t.state.namespaces.find(namespace).filter(|_| !mutant!(NamespaceQuotaIgnored));
     slot.map_or(0, |slot| t.state.namespaces.get(slot).n_leases as usize)
 }
 
-/// The budget of names for several leases of one owner.
+/// Checks the budget of names for several leases of one owner.
 fn check_all_names(
     t: &mut Transition<'_>,
     each: &[Acquire],
@@ -127,7 +127,7 @@ fn check_all_names(
     let names: usize = new.map(|acquire| acquire.lock.name.len()).sum();
     let namespace = if is_new_namespace { namespace::bytes(&each[0].lock.namespace) } else { 0 };
     for _ in 0..=FORGET_MAX {
-        // What is forgotten may have been the last that knew of this owner.
+        // The owner might be forgotten together with the last lock that refers to it.
         let is_new_owner = t.state.owners.find(&each[0].owner).is_none();
         let owner = if is_new_owner { owner::bytes(&each[0].owner) } else { 0 };
         let n_new = names + namespace + owner;
@@ -140,12 +140,12 @@ fn check_all_names(
     Err(t.limits.exceeded(Limit::NamesTotal))
 }
 
-/// The budgets of what comes with a lease itself.
+/// Checks the budgets for metadata, request ids and queues.
 fn check_lease(state: &State, limits: &Limits, need: &Need<'_>) -> Result<(), Rejection> {
     check_leases(state, limits, need, 1)
 }
 
-/// The same for `n` leases that come with one request.
+/// Does the same for `n` leases of one request.
 fn check_leases(
     state: &State,
     limits: &Limits,
@@ -159,7 +159,7 @@ fn check_leases(
     if let Some(request) = need.request {
         let n_bytes = state.footprint.requests + request_bytes(request);
         let is_room = n_bytes <= limits.requests_total_bytes_max;
-        // If not, ended leases that answer for theirs are forgotten afterwards.
+        // Otherwise, ended leases that answer for request ids are forgotten afterwards.
         limits.within(Limit::RequestsTotal, is_room || !state.answered.is_empty())?;
     }
     if need.waits {
@@ -169,7 +169,7 @@ fn check_leases(
     Ok(())
 }
 
-/// The budget of names. Idle locks make room, the longest idle first.
+/// Checks the budget of names. Forgets idle locks if necessary, the longest idle first.
 fn check_names(
     t: &mut Transition<'_>,
     need: &Need<'_>,
@@ -183,13 +183,13 @@ fn check_names(
         }
         let Some(idle) = an_idle_lock(t, need.lock.as_slice()) else { break };
         super::sweep::forget_lock(t, idle);
-        // It may have been the last that knew of this owner.
+        // The owner might be forgotten together with the last lock that refers to it.
         known = t.state.owners.find(&need.acquire.owner);
     }
     Err(t.limits.exceeded(Limit::NamesTotal))
 }
 
-/// The lock that has been idle longest and is none of the `wanted` ones.
+/// Returns the lock that has been idle longest and is not one of the `wanted` locks.
 fn an_idle_lock(t: &mut Transition<'_>, wanted: &[Slot<Lock>]) -> Option<Slot<Lock>> {
     let find = |t: &Transition<'_>| {
         let mut idle = t.state.idle.iter(&t.state.locks);
@@ -201,8 +201,8 @@ fn an_idle_lock(t: &mut Transition<'_>, wanted: &[Slot<Lock>]) -> Option<Slot<Lo
     })
 }
 
-/// Forgets leases that were lost and that no request id asks for, the oldest first: their locks are in use only so that
-/// whoever lost them can be told so, and are idle then.
+/// Forgets lost leases without request ids, the oldest first. Their locks are in use only so that the former owners can
+/// be told of the loss, and become idle.
 fn forget_lost(t: &mut Transition<'_>, is_meant: impl Fn(&Namespace) -> bool) {
     let state = &*t.state;
     let is_it = |number: &LeaseNumber| {
@@ -219,7 +219,7 @@ fn forget_lost(t: &mut Transition<'_>, is_meant: impl Fn(&Namespace) -> bool) {
     }
 }
 
-/// Bytes of names that are not known yet.
+/// Returns the bytes of the names that are not known yet.
 fn new_names(need: &Need<'_>, known: Option<Slot<Known>>, is_new_namespace: bool) -> usize {
     let Acquire { lock, owner, owner_per_lease, .. } = need.acquire;
     let number_bytes = usize::from(*owner_per_lease) * NUMBER_BYTES_MAX;
@@ -230,7 +230,7 @@ fn new_names(need: &Need<'_>, known: Option<Slot<Known>>, is_new_namespace: bool
     owner + name + namespace
 }
 
-/// Makes sure that one more namespace may be alive, for whoever asks and at all.
+/// Checks that the caller, and the store as a whole, may have one more namespace.
 fn check_namespace(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejection> {
     let Acquire { owner, peer, .. } = need.acquire;
     let account = |t: &Transition<'_>| {
@@ -253,7 +253,7 @@ fn check_namespace(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Reject
     Ok(())
 }
 
-/// Forgets a namespace nobody uses, of one account or of any, and the idle locks that are all it has.
+/// Forgets an unused namespace of one account, or of any account, together with its idle locks.
 fn forget_namespace(t: &mut Transition<'_>, of: Option<Slot<Account>>) {
     let is_it = |namespace: &Namespace| of.is_none() || namespace.account == of;
     let state = &*t.state;
@@ -276,7 +276,8 @@ fn forget_namespace(t: &mut Transition<'_>, of: Option<Slot<Account>>) {
         found = quiet(t);
     }
     if found.is_empty() && of.is_none() {
-        // Those that are idle longest are in the way of others: whoever asks next will see further.
+        // The longest idle locks hide the others from this search, so they are forgotten. The next request will see
+        // further.
         found = t.state.idle.iter(&t.state.locks).take(FORGET_MAX).collect();
     }
     for lock in found {

@@ -20,7 +20,7 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionO
     let is_room = n_sessions < t.limits.principal_sessions_max;
     t.limits.within(Limit::PrincipalSessions, is_room)?;
     if t.state.find_session(&open.digest).is_some() {
-        // Secrets are drawn at random; the same one twice means the caller draws them badly.
+        // Secrets are drawn at random. A repeated secret means that the caller's random numbers are bad.
         return Err(Rejection::RequestConflict);
     }
     let not_after = open.credential.as_ref().map_or(Timestamp::NEVER, |known| known.not_after);
@@ -49,7 +49,7 @@ pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Timesta
     Ok(deadline)
 }
 
-/// From this moment every lease of the session is over, though it may take some sweeps to write it down.
+/// Closes a session. From now on all of its leases count as ended, although later sweeps record that.
 pub(crate) fn close(t: &mut Transition<'_>, close: &CloseSession) -> Result<(), Rejection> {
     let slot = own(t, &close.session, close.dialect, close.principal.as_deref())?;
     let session = t.state.sessions[slot].number;
@@ -57,7 +57,7 @@ pub(crate) fn close(t: &mut Transition<'_>, close: &CloseSession) -> Result<(), 
     Ok(())
 }
 
-/// The same on an operator's word: its leases count as revoked.
+/// Ends a session for an operator. Its leases count as revoked.
 pub(crate) fn end(t: &mut Transition<'_>, end: &EndSession) -> Result<(), Rejection> {
     let slot = t.state.session_numbers.get(&end.number).ok_or(Rejection::NoSuchSession)?;
     if t.state.sessions[*slot].ending(t.now).is_some() {
@@ -67,7 +67,7 @@ pub(crate) fn end(t: &mut Transition<'_>, end: &EndSession) -> Result<(), Reject
     Ok(())
 }
 
-/// The session with this secret, if it is not over.
+/// Returns the session with this secret, if it has not ended.
 pub(crate) fn live(
     t: &Transition<'_>,
     digest: &SessionDigest,
@@ -79,7 +79,8 @@ pub(crate) fn live(
     if is_live { Ok(slot) } else { Err(Rejection::NoSuchSession) }
 }
 
-/// The same, if it is this principal's. To anybody else it is not there: a secret that was learnt proves nothing.
+/// Returns the session with this secret, if it belongs to this principal. For any other principal it does not exist, so
+/// a leaked secret alone is useless.
 pub(crate) fn own(
     t: &Transition<'_>,
     digest: &SessionDigest,

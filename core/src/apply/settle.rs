@@ -1,4 +1,4 @@
-//! Bring a lock up to date before it is read.
+//! Brings a lock up to date before it is read.
 
 use crate::name::LockKey;
 use crate::outcome::Rejection;

@@ -1,7 +1,7 @@
-//! Work off what has fallen due, in slices.
+//! Handles expired deadlines and forgets old records, in slices.
 //!
-//! Correctness never waits for this: whoever touches a lock settles it first. Sweeping is what wakes
-//! waiters on time and what keeps memory bounded.
+//! Correctness does not depend on the sweep, because every command settles the locks it uses. The sweep wakes waiters
+//! on time and keeps memory bounded.
 
 use std::collections::BTreeSet;
 
@@ -31,12 +31,12 @@ pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
     Swept { n_done, more: next_deadline(t.state, t.limits).is_some_and(|at| at <= t.now) }
 }
 
-/// The earliest instant at which a sweep has something to do.
+/// Returns the earliest instant at which a sweep has work to do.
 pub(crate) fn next_deadline(state: &State, limits: &Limits) -> Option<Timestamp> {
     if !state.pending.is_empty() || !state.ending.is_empty() || !state.crowded.is_empty() {
         return Some(Timestamp::ZERO);
     }
-    // One after the other instead of in a list: this is asked several times in every round.
+    // Compared one by one instead of in a list, because every round calls this several times.
     let mut first = state.session_deadlines.first().map(|(at, _)| at);
     let mut consider = |at: Option<Timestamp>| {
         if let Some(at) = at {
@@ -53,7 +53,7 @@ pub(crate) fn next_deadline(state: &State, limits: &Limits) -> Option<Timestamp>
     first
 }
 
-/// Does one thing that is due; `false` if nothing is.
+/// Handles one item that is due. Returns false if no item is due.
 fn step(t: &mut Transition<'_>) -> bool {
     expire_session(t)
         || expire_lease(t)
@@ -84,7 +84,7 @@ fn expire_lease(t: &mut Transition<'_>) -> bool {
             t.promote(lock);
         }
     } else {
-        // Renewed since: only now is its later deadline written down.
+        // The lease was renewed since, but its entry among the deadlines was not moved until now.
         t.state.lease_deadlines.set(slot, deadline);
     }
     true
@@ -142,10 +142,10 @@ fn beyond_share(state: &State) -> Option<LeaseNumber> {
     account.too_much(&state.share).map(|slot| state.leases[slot].number)
 }
 
-/// Forgets the oldest ended leases if those of one principal or of all take up too much: at least as many as the
-/// command added, so that a sweep never has to catch up.
+/// Forgets the oldest ended leases if those of one principal, or all together, exceed their limits. Forgets at least as
+/// many as the command added, so that the sweep never has to catch up.
 pub(crate) fn trim(t: &mut Transition<'_>) {
-    /// More than one lease's worth for each change: what takes little makes room for what takes much.
+    /// More than one per change, because the forgotten leases can be smaller than the new ones.
     const PER_CHANGE: usize = 4;
     let n_max = PER_CHANGE * t.n_changes().max(1);
     for _ in 0..n_max {
@@ -175,13 +175,13 @@ fn forget_idle(t: &mut Transition<'_>) -> bool {
     true
 }
 
-/// A lock nobody uses goes; its token stays in the namespace's floor.
+/// Forgets an unused lock. The namespace's token floor preserves its last token.
 pub(crate) fn forget_lock(t: &mut Transition<'_>, lock: Slot<Lock>) {
     let lock = t.state.key(lock);
     t.record(Change::LockForgotten { lock });
 }
 
-/// A namespace without a lock goes; its tokens stay in the floor of all that are not known.
+/// Forgets a namespace without locks. The token floor of unknown namespaces preserves its tokens.
 fn forget_empty(t: &mut Transition<'_>) -> bool {
     let Some(empty) = t.state.namespaces.empty().next() else { return false };
     forget_namespace(t, empty);
@@ -193,13 +193,14 @@ pub(crate) fn forget_namespace(t: &mut Transition<'_>, slot: Slot<Namespace>) {
     t.record(Change::NamespaceForgotten { namespace });
 }
 
-/// When the first ended lease that stays readable is to be forgotten: at once if they are too many or too large.
+/// Returns when to forget the oldest ended lease that stays readable: immediately if there are too many or they are too
+/// large.
 fn kept_until(state: &State, limits: &Limits) -> Option<Timestamp> {
     let is_too_much = state.kept.len() > limits.ended_max || is_kept_too_much(state, limits);
     forget_at(&state.kept, is_too_much, limits.ended_retention)
 }
 
-/// The same of those that only answer for what was asked of them.
+/// Does the same for the ended leases kept only to answer repeated requests.
 fn answered_until(state: &State, limits: &Limits) -> Option<Timestamp> {
     let too_many = state.answered.len() > limits.answered_max;
     let is_too_much = too_many || is_answered_too_much(state, limits);

@@ -1,4 +1,4 @@
-//! Changes that no command makes by itself: what they do, and that it is still there after an import.
+//! Tests changes that commands make only together with others, and that their effect survives an import.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn absorb(machine: &mut Machine, change: Change) -> Result<(), Incoherent> {
     machine.absorb(machine.now(), &[change])
 }
 
-/// The machine after a restart, which must not differ.
+/// Returns the machine after a restart, which must have the same state.
 fn again(machine: &Machine) -> Machine {
     let imported = Machine::import(Limits::default(), 2, machine.export()).expect("its own rows");
     assert_eq!(imported.export(), machine.export());
@@ -65,7 +65,7 @@ fn who_asked_comes_before_what_was_done_and_only_then() {
     let mut follower = Machine::new(Limits::default(), 3);
     follower.absorb(Timestamp::ZERO, &applied.changes).expect("its own changes");
     assert_eq!(follower.export(), machine.export());
-    // Whoever reads the journal is told the same: who asked for what happened, and for nothing else.
+    // A reader of the journal reports the same facts with the same callers.
     let mut teller = Machine::new(Limits::default(), 4);
     let mut facts = Vec::new();
     let free = machine.apply(Timestamp::ZERO, acquire("free"));
@@ -74,7 +74,7 @@ fn who_asked_comes_before_what_was_done_and_only_then() {
     assert_eq!(facts, [applied.facts, free.facts].concat());
     let askers: Vec<_> = facts.iter().map(|fact| fact.asker.clone()).collect();
     assert_eq!(askers, [Some(asker.clone()), None]);
-    // Somebody who did not have to say who they are is told of, but not written down.
+    // An unauthenticated caller appears in facts, but not in the journal.
     let stranger = Arc::new(Asker { peer: "127.0.0.1".into(), ..Asker::default() });
     let applied = machine.apply_for(Some(stranger.clone()), Timestamp::ZERO, acquire("other"));
     assert_eq!((applied.changes.len(), &applied.facts[0].asker), (1, &Some(stranger)));

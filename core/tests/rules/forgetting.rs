@@ -1,4 +1,4 @@
-//! What is released and forgotten leaves nothing behind.
+//! Released and forgotten locks leave no data behind.
 
 use leasehold_core::*;
 

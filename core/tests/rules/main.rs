@@ -1,4 +1,4 @@
-//! The rules: as scenarios, against a reference model, and with deliberate bugs.
+//! Tests of the rules: scenarios, a reference model, and deliberate bugs.
 
 mod absorbing;
 mod forgetting;

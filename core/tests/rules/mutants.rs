@@ -1,5 +1,5 @@
-//! The reference model must be able to fail: each deliberate bug in what is asked for together or listed is found
-//! within a bounded number of seeds.
+//! Proves that the reference model can fail: it finds each deliberate bug in groups, shares and lists within a bounded
+//! number of seeds.
 
 #![allow(clippy::print_stdout, reason = "what was found is worth seeing")]
 
@@ -10,16 +10,16 @@ use model::{Model, step};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Seeds tried for each bug before the model counts as blind to it.
+/// The number of seeds to try for each bug before the test fails.
 const SEEDS_MAX: u8 = 100;
-/// Each seed gives so many sequences.
+/// The number of sequences per seed.
 const SEQUENCES: usize = 20;
-/// After so many commands the machine goes through its tables, as by a restart.
+/// The number of commands between restarts, in which the machine is exported and imported.
 const RESTART_EVERY: usize = 40;
 
-/// What the machine did that the model would not, if anything.
+/// Returns the first difference between the machine and the model, if any.
 fn difference(steps: &[step::Step]) -> Option<String> {
-    // Shorter than waits are, or else it would make no difference.
+    // Shorter than the waits, so that the limit has an effect.
     let park_max = Span::from_secs(1);
     let limits = Limits { park_max, resume_park_max: Span::from_secs(4), ..model::generous() };
     let mut machine = Machine::new(limits.clone(), 1);
@@ -52,7 +52,7 @@ fn difference(steps: &[step::Step]) -> Option<String> {
     None
 }
 
-/// Is it about a share, which no client asks for by name?
+/// Returns whether the fact is about a share. Clients never name shares.
 fn is_of_share(fact: &Fact) -> bool {
     is_share(fact.dialect, &fact.lock.name)
 }

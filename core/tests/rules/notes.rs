@@ -1,5 +1,5 @@
-//! What is noted of leases, against a naive account of it that looks at everything every time; and deliberate bugs that
-//! this account must notice.
+//! Compares the notes about leases with those of a naive account that checks every lease every time. Also tests that
+//! the account notices deliberate bugs.
 
 #![allow(clippy::print_stdout, reason = "what was found is worth seeing")]
 
@@ -15,9 +15,9 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 const HELD_WARN: Span = Span::from_secs(4);
 const WAIT_WARN: Span = Span::from_secs(3);
 const DEADLOCK_AFTER: Span = Span::from_secs(1);
-/// Sequences that are tried, for each bug at most.
+/// The number of sequences to try for each bug.
 const SEQUENCES: usize = 2000;
-/// After so many commands the machine goes through its tables, as by a restart.
+/// The number of commands between restarts, in which the machine is exported and imported.
 const RESTART_EVERY: usize = 17;
 
 #[derive(Clone)]
@@ -25,14 +25,14 @@ struct Lease {
     lock: LockKey,
     owner: Owner,
     dialect: Dialect,
-    /// The number of the first it was asked for with; its own if it is alone.
+    /// The number of the first lease of its group, or its own number.
     first: LeaseNumber,
     phase: Phase,
     created_at: Timestamp,
     granted_at: Timestamp,
 }
 
-/// Everything that is not over, as the changes tell it, and how often each thing was noted of it.
+/// All leases that have not ended, according to the changes, and how often each kind of note was made about them.
 #[derive(Default)]
 struct Account {
     leases: BTreeMap<LeaseNumber, Lease>,
@@ -69,13 +69,13 @@ impl Account {
         lease
     }
 
-    /// Those who wait together with this one.
+    /// Returns the waiting leases of the group of this lease.
     fn unit(&self, first: LeaseNumber) -> impl Iterator<Item = (&LeaseNumber, &Lease)> {
         let unit = self.leases.iter().filter(move |(_, lease)| lease.first == first);
         unit.filter(|(_, lease)| lease.phase.is_queued())
     }
 
-    /// Whom a lease waits for.
+    /// Returns the owners a lease waits for.
     fn waits_for(&self, number: LeaseNumber) -> BTreeSet<Owner> {
         let lease = &self.leases[&number];
         if lease.phase != Phase::Waiting {
@@ -88,7 +88,7 @@ impl Account {
         holders.chain(first).map(|(_, other)| other.owner.clone()).collect()
     }
 
-    /// Does somebody this unit waits for wait for its owner, perhaps through others?
+    /// Returns whether an owner that this group waits for waits, perhaps through others, for the group's owner.
     fn is_in_circle(&self, first: LeaseNumber) -> bool {
         let mut reached = BTreeSet::new();
         let waits: Vec<_> = self.unit(first).flat_map(|(n, _)| self.waits_for(*n)).collect();
@@ -103,7 +103,8 @@ impl Account {
         owner.is_some_and(|owner| reached.contains(owner))
     }
 
-    /// After a sweep of everything: what should have been noted by it, and what was.
+    /// Compares, after a complete sweep, the notes it made with those it should have made. Returns the first
+    /// difference.
     fn judge(&mut self, now: Timestamp, changes: &[Change]) -> Option<String> {
         let mut noted: BTreeMap<(LeaseNumber, &'static str), usize> = BTreeMap::new();
         for change in changes {
@@ -147,7 +148,7 @@ impl Account {
     }
 }
 
-/// How often a wait has doubled since it was first to be looked at.
+/// Returns how often a wait has doubled since the first check was due.
 fn doublings(lease: &Lease, now: Timestamp) -> u32 {
     let mut n = 0;
     while lease.created_at + Span::from_nanos(DEADLOCK_AFTER.as_nanos() << n) <= now {
@@ -156,7 +157,7 @@ fn doublings(lease: &Lease, now: Timestamp) -> u32 {
     n
 }
 
-/// What was noted that should not have been, or not noted that should, if anything.
+/// Returns the first wrong or missing note, if any.
 fn difference(steps: &[step::Step]) -> Option<String> {
     let limits = Limits {
         held_warn: HELD_WARN,

@@ -1,4 +1,5 @@
-//! One principal that asks for all it can get takes nothing from another; and a machine that does not look is noticed.
+//! One principal that uses as much as it can does not affect the others. The test fails for a machine that does not
+//! check this.
 
 use leasehold_core::mutant::{Mutant, switch};
 use leasehold_core::*;
@@ -30,7 +31,7 @@ fn acquire(who: &str, n: usize, lock: String) -> Acquire {
     Acquire { ttl: Some(Span::from_secs(80_000)), ..plain }
 }
 
-/// All the greedy one can think of.
+/// Returns an acquire that uses as much as possible of every budget.
 fn greedy(n: usize) -> Acquire {
     let plain = acquire("greedy", n, format!("greedy-{}", n % 97));
     let wait =
@@ -47,7 +48,7 @@ fn release(machine: &mut Machine, now: Timestamp, number: LeaseNumber, id: Optio
     let _ = machine.apply(now, release);
 }
 
-/// How often the modest one was refused, or what it had done was forgotten.
+/// Returns how often the modest principal was rejected, or one of its ended leases was forgotten.
 fn n_wronged() -> usize {
     let mut machine = Machine::new(limits(), 1);
     let mut n_wronged = 0;

@@ -1,4 +1,5 @@
-//! No namespace has more leases than its quota, whoever asks and however; and a machine that does not look is noticed.
+//! No namespace has more leases than its quota, regardless of the principal and the command. The test fails for a
+//! machine that does not check this.
 
 use leasehold_core::mutant::{Mutant, switch};
 use leasehold_core::*;
@@ -20,7 +21,7 @@ fn pair(n: usize) -> AcquireAll {
     AcquireAll { first: acquire(n), others: vec![other] }
 }
 
-/// The most leases the namespace had while many asked for some.
+/// Returns the maximum number of leases that the namespace had, while many clients acquired leases.
 fn most(n_commands: usize) -> usize {
     let mut machine = Machine::new(Limits::default(), 1);
     let (mut most, mut n_refused) = (0, 0);

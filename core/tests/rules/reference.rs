@@ -1,7 +1,7 @@
-//! Long random command sequences: the machine against a naive model that is obviously right, against itself,
-//! and against a follower that only absorbs its changes.
+//! Long random command sequences: compares the machine with the reference model, with a second machine, and with a
+//! follower that only absorbs its changes.
 //!
-//! A failure prints the shrunken sequence, and proptest writes its seed beside this file to be replayed.
+//! A failure prints the shrunken sequence. Proptest writes its seed next to this file, to replay it.
 
 use crate::model;
 use leasehold_core::*;
@@ -46,7 +46,7 @@ proptest! {
             }
             let applied = machine.apply(now, command.clone());
             restarted.absorb(machine.now(), &applied.changes).expect("its own changes");
-            // Whether somebody asked for a list decides nothing.
+            // Ordering names must not affect any outcome.
             twin.order_names(1);
             let again = twin.apply(now, command.clone());
             prop_assert_eq!(format!("{applied:?}").into_bytes(), format!("{again:?}").into_bytes());
@@ -60,7 +60,7 @@ proptest! {
         prop_assert_eq!(imported.export(), machine.export());
         imported.absorbed();
         prop_assert_eq!(invariant::check(&imported), Ok(()));
-        // What a start does: tables from the middle, the journal after them, then everything that is due.
+        // Does what a server does at startup: imports the tables, absorbs the journal after them, then sweeps.
         restarted.absorbed();
         prop_assert_eq!(&restarted.export()[1..], &machine.export()[1..]);
         prop_assert_eq!(invariant::check(&restarted), Ok(()));
@@ -69,7 +69,7 @@ proptest! {
     }
 }
 
-/// Whatever was forgotten in between: a token handed out for a name is above all before it.
+/// Checks that every token of a lock is above all earlier ones, regardless of what was forgotten in between.
 fn check_tokens_grow(
     granted: &mut std::collections::BTreeMap<LockKey, Token>,
     changes: &[Change],
@@ -92,8 +92,8 @@ fn check_tokens_grow(
     Ok(())
 }
 
-/// Nothing takes up more than it may. Renewals and releases are never refused for want of room, so a lease can have two
-/// request ids more than there was room for.
+/// Checks that all budgets are kept. Renewals and releases are never rejected because of the budget for request ids, so
+/// each active lease can have two ids in excess of it.
 fn check_budgets(machine: &Machine) -> Result<(), TestCaseError> {
     let (limits, bytes) = (machine.limits(), machine.counts().bytes);
     prop_assert!(bytes.metadata <= limits.metadata_total_bytes_max, "{bytes:?}");
@@ -105,7 +105,7 @@ fn check_budgets(machine: &Machine) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A few seconds' worth; `PROPTEST_CASES=100000` for a long run.
+/// Returns the number of test cases: by default a few seconds' worth, with `PROPTEST_CASES=100000` a long run.
 #[allow(clippy::disallowed_methods, reason = "only how long the test runs depends on it")]
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)

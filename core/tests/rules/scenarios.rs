@@ -1,7 +1,7 @@
-//! Runs `scenarios/*.txt`: lines at the margin are commands, indented lines are what came of them.
+//! Runs `scenarios/*.txt`. Lines without indentation are commands, indented lines are their results.
 //!
-//! A scenario that prints something else fails. If that is what was meant, `UPDATE_SCENARIOS=1` rewrites the
-//! file, and the change is reviewed like any other.
+//! A scenario with other results fails. If the new results are intended, `UPDATE_SCENARIOS=1` rewrites the file, and
+//! the change is reviewed like any other.
 
 #![allow(
     clippy::print_stderr,

@@ -1,8 +1,8 @@
-//! A lock of which very many have a share.
+//! A lock with a very large number of shares.
 
 use leasehold_core::*;
 
-/// More than one command looks at.
+/// More shares than one command checks.
 const N_SHARES: u64 = 10_002;
 const OF_PATHS: Dialect = leasehold_core::OF_PATHS[0];
 
@@ -26,7 +26,7 @@ fn no_command_ends_more_shares_than_one_lock_can_have_holders() {
     }
     let counts = machine.counts();
     assert_eq!((counts.n_active, counts.n_held, counts.n_held_leases), (N_SHARES as usize, 0, 0));
-    // All are over, but only so many are seen to be.
+    // All shares are overdue, but one command ends only a limited number of them.
     let refused = machine.apply(at(30), acquire("//", Mode::Exclusive));
     assert!(matches!(refused.outcome, Err(Rejection::Held(_))));
     assert_eq!(machine.counts().n_active, 2);

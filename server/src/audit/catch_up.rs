@@ -1,17 +1,18 @@
-//! What happened after the last line and is in the journal no more: history has it.
+//! Reads events from history that happened after the last audit line and are no longer in the journal.
 
 use std::path::Path;
 
-use crate::engine::{Event, EventId};
-use crate::store::history::{Asked, History};
+use leasehold_store::{Event, EventId};
 
-/// Most events that are read; a server that is killed leaves a handful.
+use leasehold_store::history::{History, Query};
+
+/// Maximum events to read. A killed server normally leaves only a handful.
 const N_MAX: usize = 100_000;
 const PAGE: usize = 1000;
 
-/// The events after `last` and before `before` that history has, oldest first.
+/// Returns the events in history after `last` and before `before`, oldest first.
 pub(super) fn read(data: &Path, last: EventId, before: Option<EventId>) -> Vec<Event> {
-    let (history, asked) = (History::of(data), Asked::default());
+    let (history, asked) = (History::of(data), Query::default());
     let (mut found, mut before) = (Vec::new(), before);
     while found.len() < N_MAX {
         let page = match history.find(&asked, before, PAGE) {

@@ -1,4 +1,4 @@
-//! The file itself: appended to, put aside when it is large, and read from its end at a start.
+//! An audit file: append, rotate, and find its last line at startup.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -6,22 +6,22 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use leasehold_store::Cursor;
 use serde::Deserialize;
 
 use super::Options;
-use crate::engine::Cursor;
 
-/// No line is longer.
+/// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 512 * 1024;
 
-/// A file that is written to.
+/// A file open for appending.
 pub(super) struct Appending {
     file: File,
     n_bytes: u64,
 }
 
 impl Appending {
-    /// Opens it or makes it. What a crash left of a line that was not whole is cut off: it is told again.
+    /// Opens or creates the file. Cuts off an incomplete line that a crash left; that line is written again.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file =
             OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?;
@@ -32,7 +32,7 @@ impl Appending {
         Ok(Self { file, n_bytes })
     }
 
-    /// How many of these lines there is room for. A file has at least one.
+    /// Returns how many of these lines fit into the file. An empty file takes at least one.
     pub(super) fn fits(&self, lines: &VecDeque<String>, bytes_max: u64) -> usize {
         let mut n_bytes = self.n_bytes;
         let fit = lines.iter().take_while(|line| {
@@ -43,7 +43,7 @@ impl Appending {
         fit.count()
     }
 
-    /// Whole lines, or as good as none: what was written of them is cut off again.
+    /// Appends complete lines. If the write fails, cuts off the part that was written.
     pub(super) fn append(&mut self, lines: &str) -> io::Result<()> {
         if let Err(error) = self.file.write_all(lines.as_bytes()) {
             let _ = self.file.set_len(self.n_bytes);
@@ -53,7 +53,7 @@ impl Appending {
         Ok(())
     }
 
-    /// Puts the file aside and begins another. The oldest goes.
+    /// Rotates the file and starts a new one. The oldest file is deleted.
     pub(super) fn rotate(&mut self, path: &Path, keep: usize) -> io::Result<()> {
         self.file.sync_data()?;
         for n in (1..=keep).rev() {
@@ -78,14 +78,14 @@ fn missing_is_fine(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// `audit.log.1` is the one before `audit.log`.
+/// Returns the name of the `n`th rotated file: `audit.log.1` is the one before `audit.log`.
 fn aside(file: &Path, n: usize) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{n}"));
     file.with_file_name(name)
 }
 
-/// Those that were put aside and are still there, the oldest first.
+/// Returns the rotated files that exist, oldest first.
 pub fn rotated(file: &Path) -> Vec<PathBuf> {
     let older = (1..).map(|n| aside(file, n)).take_while(|older| older.exists());
     let mut older: Vec<_> = older.collect();
@@ -93,7 +93,7 @@ pub fn rotated(file: &Path) -> Vec<PathBuf> {
     older
 }
 
-/// How many bytes of it are whole lines.
+/// Returns the number of bytes up to the end of the last complete line.
 fn whole(file: &File) -> io::Result<u64> {
     let size = file.metadata()?.size();
     let tail = tail(file, size)?;
@@ -109,14 +109,14 @@ fn tail(mut file: &File, size: u64) -> io::Result<Vec<u8>> {
     Ok(tail)
 }
 
-/// How far a line goes.
+/// The journal position in an audit line.
 #[derive(Deserialize)]
 struct Place {
     id: Option<String>,
     after: Option<String>,
 }
 
-/// How far the last line goes that is whole, in this file or in the one before it.
+/// Returns the journal position of the last complete line, in this file or the previous one.
 pub(super) fn last(options: &Options) -> io::Result<Option<Cursor>> {
     for path in [options.file.clone(), aside(&options.file, 1)] {
         let file = match File::open(&path) {

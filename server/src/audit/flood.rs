@@ -1,5 +1,6 @@
-//! Limits the audit lines for refused requests, per second: of each client, and of all together. Known principals and
-//! clients without a valid credential are counted separately, so that neither hides the other.
+//! Limits the audit lines for refused requests, per second: for each client, and for all together.
+//!
+//! Known principals and clients without a valid credential are counted separately, so that neither hides the other.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -39,7 +40,7 @@ struct Group {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LeftOut {
     pub(super) part: Part,
-    /// `None` for several clients together.
+    /// The client and outcome; `None` for several clients together.
     pub(super) of: Option<Client>,
     pub(super) n: u64,
 }

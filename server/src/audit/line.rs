@@ -1,33 +1,35 @@
-//! One line: a JSON object of printable ASCII. What a client only claims stands apart, shortened.
+//! Formats audit lines: each is a JSON object of printable ASCII. Claims of the client are in a separate member and
+//! shortened.
 
 use std::sync::Arc;
 
+use leasehold_base::calendar;
 use leasehold_core::{Asker, Ending, Fact, LockKey, Note, What};
+use leasehold_store::{Cursor, EventId};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::auth::Right;
-use crate::dialect::{self, calendar};
-use crate::engine::{Cursor, EventId};
+use crate::dialect;
 
-/// So much of what a client claims is written.
+/// Maximum characters of a client's claim.
 const CLAIMED_CHARS_MAX: usize = 256;
-/// And so much of a name, which has bounds of its own.
+/// Maximum characters of a name.
 const NAME_CHARS_MAX: usize = 4096;
 
-/// Who did it, as far as the server knows for sure.
+/// The actor of an audit record, as verified by the server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct By {
     pub(crate) principal: Arc<str>,
-    /// The id of what it showed.
+    /// The id of the credential.
     pub(crate) credential: Arc<str>,
-    /// The rule that let it.
+    /// The rule that granted the request.
     pub(crate) rule: Arc<str>,
-    /// Where it came from.
+    /// The client's address.
     pub(crate) peer: Arc<str>,
 }
 
-/// What is not known is left out.
+/// Omits empty members.
 impl Serialize for By {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let members = [
@@ -41,7 +43,7 @@ impl Serialize for By {
 }
 
 impl By {
-    /// The server itself.
+    /// Returns the server itself as the actor.
     pub(crate) fn server() -> Self {
         Self { principal: "server".into(), ..Self::default() }
     }
@@ -54,17 +56,17 @@ impl From<&Asker> for By {
     }
 }
 
-/// A request that was refused because of who made it.
+/// A request that was refused for lack of authentication, of rights or of quota.
 #[derive(Debug)]
 pub(crate) struct Refused<'a> {
     pub(crate) by: By,
     pub(crate) status: u16,
     pub(crate) method: &'a str,
-    /// Never the path: there may be a secret in it.
+    /// The route pattern, never the path, which might contain a secret.
     pub(crate) route: &'a str,
-    /// What it was refused, if it is known by then.
+    /// The right and the lock that were denied, if the request got that far.
     pub(crate) wanted: Option<(Right, LockKey)>,
-    /// Claimed.
+    /// The request id that the client claims.
     pub(crate) request_id: Option<&'a str>,
 }
 
@@ -93,7 +95,7 @@ pub(crate) enum Kind {
     Content,
 }
 
-/// An act that has a line in addition to the lines about leases.
+/// An act with its own audit line, in addition to the lines about leases.
 #[derive(Clone, Debug)]
 pub(crate) struct Act {
     kind: Kind,
@@ -113,19 +115,19 @@ impl Act {
         Self { kind, act, by, lock: None, detail: Map::new(), claimed: Map::new() }
     }
 
-    /// Which lock it was about.
+    /// Sets the lock that the act is about.
     pub(crate) fn on(mut self, lock: &LockKey) -> Self {
         self.lock = Some(lock.clone());
         self
     }
 
-    /// What the server knows of it.
+    /// Adds a fact that the server has verified.
     pub(crate) fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.detail.insert(name.into(), value.into());
         self
     }
 
-    /// What whoever did it says of it.
+    /// Adds a claim of the client that the server has not verified.
     pub(crate) fn claimed(mut self, name: &str, text: Option<&str>) -> Self {
         if let Some(text) = text {
             self.claimed.insert(name.into(), bounded(text).into());
@@ -138,10 +140,10 @@ impl Act {
 struct Line<'a> {
     /// RFC 3339, UTC.
     at: String,
-    /// The place in the journal of what happened to a lease.
+    /// The journal position of a lease event.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
-    /// What is in no journal came after this place in it.
+    /// For acts that are not in the journal: the last journal position before them.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<&'a str>,
     kind: &'static str,
@@ -170,11 +172,11 @@ struct Line<'a> {
     claimed: Map<String, Value>,
 }
 
-/// Whose lease it is.
+/// The owner of a lease.
 #[derive(Serialize)]
 struct Holder<'a> {
     principal: &'a str,
-    /// What the client calls itself.
+    /// The owner name that the client chose.
     owner_id: &'a str,
     dialect: String,
     lease: u64,
@@ -183,7 +185,7 @@ struct Holder<'a> {
     held_ms: u64,
 }
 
-/// What happened to a lease.
+/// Returns the line for a lease event.
 pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> String {
     let Fact { what, lock, owner, dialect, .. } = fact;
     let shown = dialect::shown(*dialect, owner);
@@ -197,7 +199,7 @@ pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> 
         held_ms: fact.held.as_millis(),
     };
     let mut claimed = Map::new();
-    // What a note rests on is the server's own word.
+    // The reason of a note comes from the server, any other reason from the client.
     let mut detail = Map::new();
     if let Some(reason) = &fact.reason {
         let of = if matches!(what, What::Noted(_)) { &mut detail } else { &mut claimed };
@@ -304,7 +306,7 @@ pub(super) fn of_act(act: &Act, after: &str, wall_ms: i64) -> String {
     })
 }
 
-/// The beginning of what somebody claims.
+/// Shortens a client's claim.
 fn bounded(text: &str) -> String {
     let shown = cut(text, CLAIMED_CHARS_MAX);
     if shown.len() < text.len() { format!("{shown}...") } else { text.into() }
@@ -314,16 +316,16 @@ fn cut(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
 }
 
-/// As one line of printable ASCII: nothing in it is obeyed by a terminal, whoever wrote it.
+/// Returns the record as one line of printable ASCII, so that no text in it can control a terminal.
 fn written(line: &Line<'_>) -> String {
-    // Texts and numbers can always be written.
+    // A record has only strings and numbers, so serializing cannot fail.
     let json = serde_json::to_string(line).unwrap_or_default();
     let mut written = String::with_capacity(json.len() + 1);
     let mut units = [0; 2];
     for c in json.chars() {
         match c {
             ' '..='~' => written.push(c),
-            // Outside of texts there are none of these.
+            // Such characters occur only inside JSON strings, where the escape is valid.
             c => c.encode_utf16(&mut units).iter().for_each(|unit| {
                 written.push_str(&format!("\\u{unit:04x}"));
             }),

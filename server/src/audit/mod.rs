@@ -1,9 +1,11 @@
-//! The audit files: who did what, from where, by which credential and rule, and who was refused.
+//! The audit files: who did what, from where, with which credential and rule, and which requests were refused.
 //!
-//! What happened to leases is told from the journal's facts, after they are durable and before anybody is answered.
-//! Each line says how far it goes, so a start can go on where the last line ended: what a crash kept from being written
-//! is told then, and nothing twice. Refusals and what admins do beside it are in no journal; they are written when they
-//! happen.
+//! Lines about leases come from the journal's facts, after these are durable and before any client is answered. Each
+//! line
+//! contains its journal position, so a restarted server continues after the last line: lines that a crash prevented are
+//! written then, and none is written twice. Refusals and other acts of operators are not in the journal; they are
+//! written
+//! when they happen.
 
 mod catch_up;
 mod file;
@@ -17,7 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use leasehold_base::sync::lock;
 use leasehold_core::Fact;
+use leasehold_store::{Cursor, Event, EventId};
 
 pub use file::rotated;
 use flood::{LeftOut, Rate};
@@ -26,28 +30,25 @@ pub(crate) use part::Part;
 pub use part::files;
 use sink::Sink;
 
-use crate::engine::{Cursor, Event, EventId};
-use crate::sync::lock;
-
-/// Most bytes of one audit file, if nobody says otherwise.
+/// Default maximum size of one audit file, in bytes.
 pub const BYTES_MAX: u64 = 64 << 20;
-/// How many older files are kept.
+/// Default number of rotated files to keep.
 pub const KEEP: usize = 10;
 /// Default maximum refusals written per second, of known principals and as many of other clients.
 pub const REFUSALS_PER_SECOND: u32 = 100;
 /// Default maximum refusals of one client written per second.
 pub const REFUSALS_PER_CLIENT: u32 = 10;
 
-/// What an audit file is told.
+/// Settings of the audit files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Where it is. Older ones are beside it: `audit.log.1` is the one before.
+    /// The path of the file. Rotated files are in the same directory: `audit.log.1` is the previous one.
     pub file: PathBuf,
-    /// It is put aside once it has so many bytes.
+    /// The file is rotated at this size, in bytes.
     pub bytes_max: u64,
-    /// How many that were put aside are kept.
+    /// The number of rotated files to keep.
     pub keep: usize,
-    /// What to do if it cannot be written.
+    /// What to do if the file cannot be written.
     pub failure: OnFailure,
     /// Maximum refusals written per second, of known principals and as many of clients without a valid credential.
     pub refusals_per_second: u32,
@@ -56,7 +57,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual for a file.
+    /// Returns the default settings for this file.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
@@ -68,18 +69,19 @@ impl Options {
         }
     }
 
-    /// Says why the file could not be opened. Nothing is made.
+    /// Checks that the files can be opened. Creates nothing.
     pub(crate) fn check(&self) -> Result<(), String> {
         Sink::check(self).map(drop)
     }
 }
 
-/// What to do if the file cannot be written. What could not be written already happened; this is about what is next.
+/// What to do while the audit file cannot be written. The acts that could not be recorded have already happened; this
+/// setting is about later ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnFailure {
-    /// Change nothing more that would have to be in it.
+    /// Refuse changes that would have to be audited.
     Refuse,
-    /// Go on, count what is missing, and warn.
+    /// Continue, count the missing lines, and log a warning.
     Warn,
 }
 
@@ -101,32 +103,32 @@ impl std::fmt::Display for OnFailure {
     }
 }
 
-/// An audit file that is open. Shared by all threads.
+/// The open audit files of a server. Shared by all threads.
 pub struct Audit {
     options: Options,
     sink: Mutex<Sink>,
-    /// It could not be written the last time.
+    /// Whether the last write failed.
     is_failing: AtomicBool,
     n_failures: AtomicU64,
     n_lost: AtomicU64,
     n_left_out: AtomicU64,
 }
 
-/// What was counted.
+/// Counters for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
     /// Writes that failed.
     pub(crate) n_failures: u64,
-    /// Lines that are in no file.
+    /// Lines that were dropped because they could not be written.
     pub(crate) n_lost: u64,
     /// Refusals that were counted but not written.
     pub(crate) n_left_out: u64,
-    /// It cannot be written now.
+    /// Whether the last write failed.
     pub(crate) is_failing: bool,
 }
 
 impl Audit {
-    /// Opens the file, or makes it; and finds out how far it goes.
+    /// Opens or creates the files and finds the journal position of the last line.
     pub fn open(options: Options) -> Result<Arc<Self>, String> {
         let sink = Sink::open(&options)?;
         Ok(Arc::new(Self {
@@ -139,8 +141,11 @@ impl Audit {
         }))
     }
 
-    /// A server begins that goes on after the record `seq`. What a store still knows of what happened and the file does
-    /// not is told first; what only history knows is told too, without who asked for it.
+    /// Records the start of a server that continues after the record `seq`.
+    ///
+    /// First writes the lines that a crash prevented: events that the store still has, and older ones from history.
+    /// Those
+    /// from history lack the actor.
     pub(crate) fn begin(
         &self,
         (generation, seq): (u64, u64),
@@ -166,7 +171,7 @@ impl Audit {
         self.flush(&mut sink);
     }
 
-    /// Tells of a record's facts, in order.
+    /// Writes a line for each fact of a journal record, in order.
     pub(crate) fn tell(&self, (generation, seq): (u64, u64), facts: &[Fact], at_ms: i64) {
         if facts.is_empty() {
             return;
@@ -180,7 +185,9 @@ impl Audit {
         self.flush(&mut sink);
     }
 
-    /// Tells of what this server wrote while it led, and could not tell then: what is in the file is not told again.
+    /// Writes lines for events that this server committed as leader and could not audit then. Skips events that are
+    /// already
+    /// in the file.
     pub(crate) fn tell_late<'e>(&self, generation: u64, events: impl Iterator<Item = &'e Event>) {
         let mut sink = self.sink();
         let Some(mut last) = sink.last().filter(|last| last.generation == generation) else {
@@ -196,7 +203,7 @@ impl Audit {
         self.flush(&mut sink);
     }
 
-    /// The same of one record.
+    /// Does the same as [`Audit::tell_late`] for one record.
     pub(crate) fn tell_late_record(
         &self,
         (generation, seq): (u64, u64),
@@ -210,7 +217,7 @@ impl Audit {
         }
     }
 
-    /// A request was refused because of who made it.
+    /// Writes a line for a refused request, unless there were too many.
     pub(crate) fn refused(&self, refused: &Refused<'_>, wall_ms: i64) {
         let outcome = line::outcome_of(refused.status);
         self.refuse(&refused.by, outcome, wall_ms, |after| {
@@ -218,7 +225,7 @@ impl Audit {
         });
     }
 
-    /// A client named an existing lease with a wrong proof.
+    /// Writes a line for a wrong proof of an existing lease, unless there were too many.
     pub(crate) fn mismatched(&self, mismatch: &Mismatch, wall_ms: i64) {
         self.refuse(&mismatch.by, line::MISMATCH, wall_ms, |after| {
             line::of_mismatch(mismatch, after, wall_ms)
@@ -273,7 +280,7 @@ impl Audit {
         self.flush(&mut sink);
     }
 
-    /// Is nothing to be changed now?
+    /// Returns whether changes must be refused because they could not be audited.
     pub(crate) fn refuses(&self) -> bool {
         self.options.failure == OnFailure::Refuse && self.is_failing.load(Relaxed)
     }
@@ -297,7 +304,7 @@ impl Audit {
         match (was_failing, is_failing) {
             (false, false) => tracing::info!(%file, "the audit file was opened again"),
             (true, true) => tracing::error!(%file, "the audit file still cannot be written"),
-            // That was said when it was noticed.
+            // `flush` has logged this.
             (true, false) | (false, true) => {}
         }
     }

@@ -1,25 +1,26 @@
-//! Distributes lines to the files, and knows how far the files go.
+//! Distributes lines to the files, and tracks the journal position of the last line.
 
 use std::io;
+
+use leasehold_base::probe;
+use leasehold_store::Cursor;
 
 use super::Options;
 use super::file;
 use super::flood::Flood;
 use super::outlet::Outlet;
 use super::part::Part;
-use crate::engine::Cursor;
-use crate::probe;
 
 pub(super) struct Sink {
     outlets: [Outlet; Part::ALL.len()],
-    /// How far what was told goes.
+    /// The journal position of the last line.
     last: Option<Cursor>,
     /// The refusals counted in this second.
     pub(super) flood: Flood,
 }
 
 impl Sink {
-    /// Returns how far the files go, if they can be opened. Creates nothing.
+    /// Returns the journal position of the last line, if the files can be opened. Creates nothing.
     pub(super) fn check(options: &Options) -> Result<Option<Cursor>, String> {
         super::files(&options.file).iter().try_for_each(|path| probe::file(path))?;
         file::last(options).map_err(|error| format!("{}: {error}", options.file.display()))
@@ -33,7 +34,7 @@ impl Sink {
         Ok(Self { outlets, last, flood: Flood::default() })
     }
 
-    /// The last that was told.
+    /// Returns the journal position of the last line.
     pub(super) fn last(&self) -> Option<Cursor> {
         self.last
     }
@@ -42,7 +43,7 @@ impl Sink {
         self.last = Some(last);
     }
 
-    /// The same for lines that are in no journal.
+    /// Returns that position as text, for lines about acts that are not in the journal.
     pub(super) fn place(&self) -> String {
         self.last.map_or_else(String::new, |last| last.to_string())
     }

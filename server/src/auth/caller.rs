@@ -1,4 +1,4 @@
-//! Whoever asks, and what they are refused.
+//! The caller of a request: its identity, its rights, and the checks every operation goes through.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use crate::content::ToRead;
 use crate::door::Arrival;
 use crate::engine::{EngineHandle, ListLocks, ReadLease, ReadLock, ReadSession};
 
-/// A credential that expires is looked at this often while somebody waits by it.
+/// How often the rights of a waiting caller are re-checked if its credential can expire.
 const RECHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// Whoever asks.
+/// The client that made a request, as identified by its credentials.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     standing: Arc<Standing>,
     realm: Realm,
-    /// It showed something that only a dialect can tell the meaning of.
+    /// Whether the client sent a credential that only a dialect can interpret, such as a session id.
     is_foreign: bool,
-    /// What it does is written down; `None`: it is not.
+    /// Collects facts about the request for the audit file and the change log; `None` if neither is written.
     trail: Option<Arc<Trail>>,
 }
 
-/// What the rights of a dialect are about.
+/// Which rights a dialect uses: those on locks or those on files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Realm {
     Locks,
@@ -41,34 +41,34 @@ enum Realm {
 }
 
 impl Caller {
-    /// Nobody asks who anybody is.
+    /// Returns the caller of every request while authentication is off.
     pub(crate) fn unasked() -> Self {
         Self::of(Standing::unasked())
     }
 
-    /// Somebody whose credential is wrong: no more than whoever shows none.
+    /// Returns a caller whose credential is wrong. It has the rights of an anonymous client.
     pub(crate) fn stranger(authority: Arc<Authority>) -> Self {
         Self::of(Standing::new(authority, Principal::anonymous(), None))
     }
 
-    /// Whoever stands so.
+    /// Returns the caller with this standing.
     pub(super) fn of(standing: Arc<Standing>) -> Self {
         Self { standing, realm: Realm::Locks, is_foreign: false, trail: None }
     }
 
-    /// Whoever shows, beside that, what only a dialect can tell the meaning of.
+    /// Returns the caller with this standing that also sent a credential only a dialect can interpret.
     pub(super) fn foreign(standing: Arc<Standing>) -> Self {
         Self { is_foreign: true, ..Self::of(standing) }
     }
 
-    /// The same by what another policy says of whom it is.
+    /// Returns this caller as `principal` under another policy.
     fn under(&self, authority: Arc<Authority>, principal: Principal) -> Self {
         let certified_by = self.standing.certified_by.clone();
         let standing = Standing::new(authority, principal, certified_by);
         Self { standing, ..self.clone() }
     }
 
-    /// Whoever opened this session, if what it was opened with still counts.
+    /// Returns the caller that opened this session, or `None` if the credential it used is no longer valid.
     pub(crate) fn of_session(&self, session: &SessionRecord, wall_ms: i64) -> Option<Self> {
         if !self.is_asked() {
             return Some(self.clone());
@@ -85,28 +85,28 @@ impl Caller {
         self.as_principal(principal, wall_ms)
     }
 
-    /// Whoever was let in before, if what they showed then still counts.
+    /// Returns this caller as a previously identified principal, or `None` if its credential is no longer valid.
     pub(super) fn as_principal(&self, principal: Principal, wall_ms: i64) -> Option<Self> {
         let authority = self.authority()?;
         authority.vouches(&principal, wall_ms).then_some(())?;
-        // Whoever shows two credentials must be the same by both.
+        // If the request also carries a credential, both must name the same principal.
         let shown = self.principal();
         let is_other = !shown.is_anonymous() && shown.name() != principal.name();
         let as_whom = || Self { is_foreign: false, ..self.under(authority.clone(), principal) };
         (!is_other).then(as_whom)
     }
 
-    /// The same in the dialect of files, where other rights count.
+    /// Returns this caller with the rights on files instead of those on locks.
     pub(crate) fn of_files(self) -> Self {
         Self { realm: Realm::Files, ..self }
     }
 
-    /// The same, and what it does is written down.
+    /// Returns this caller with a trail, so that its requests are audited or logged.
     pub(crate) fn followed(self, trail: Trail) -> Self {
         Self { trail: Some(Arc::new(trail)), ..self }
     }
 
-    /// Who it is, for what is written down.
+    /// Returns the caller as audit records name it.
     pub(crate) fn by(&self) -> By {
         let trail = self.trail.as_ref();
         By {
@@ -121,8 +121,10 @@ impl Caller {
         self.trail.as_deref()
     }
 
-    /// For the journal, the audit file and the log. Where nobody is asked who they are, only from where they ask is
-    /// known, and that is not kept; nor is anything without an audit file.
+    /// Returns the caller as the journal, the audit file and the change log record it.
+    ///
+    /// The principal is left empty if authentication is off (only the client's address is known) or without an audit
+    /// file.
     fn asker(&self) -> Option<Arc<Asker>> {
         let trail = self.trail.as_ref()?;
         let By { principal, credential, rule, peer } = self.by();
@@ -136,7 +138,7 @@ impl Caller {
         &self.standing.principal
     }
 
-    /// Is anybody asked who they are?
+    /// Returns whether authentication is on.
     pub(crate) fn is_asked(&self) -> bool {
         self.authority().is_some()
     }
@@ -145,69 +147,73 @@ impl Caller {
         self.standing.authority()
     }
 
-    /// What they may have, and how often they may ask, if that is less than anybody.
+    /// Returns the quota that applies to this caller, if there is one.
     pub(super) fn quota(&self) -> Option<&Quota> {
         self.standing.quota()
     }
 
-    /// The quota of event streams, if there is one.
+    /// Returns the caller's quota of event streams, if there is one.
     pub(crate) fn streams_quota(&self) -> Option<Allowed> {
         self.quota().and_then(|quota| quota.streams)
     }
 
-    /// Did they show a credential that is none of ours? A dialect may know it.
+    /// Returns whether the client sent a credential that only a dialect can interpret.
     pub(crate) fn is_foreign(&self) -> bool {
         self.is_foreign
     }
 
-    /// Whose something must be to be their own. `None`: nobody is told apart.
+    /// Returns the principal that must own an object for it to be the caller's. `None` if authentication is off: then
+    /// all
+    /// clients are the same principal.
     pub(crate) fn name_if_asked(&self) -> Option<Arc<str>> {
         self.authority().map(|_| self.principal().name().clone())
     }
 
-    /// May they see what proves a lease of this principal?
+    /// Returns whether the caller is this principal, and can therefore see the proof of its leases.
     pub(crate) fn is(&self, principal: &str) -> bool {
         **self.principal().name() == *principal
     }
 
-    /// May it ask this? What it may see of the answer is decided with it.
+    /// Checks the caller's rights for `ask` and permits it. A permitted read returns only what the caller can see.
     pub(crate) fn permit<A: Governed>(&self, mut ask: A) -> Result<Permitted<A>, Denied> {
         ask.govern(self)?;
         Ok(Permitted::of(ask, self.asker()))
     }
 
-    /// What needs no right but the proof that comes with it: whoever loses a right can still give back what they have.
+    /// Permits an operation that needs no right, only the proof it carries. A caller that lost its rights can still
+    /// release
+    /// its leases.
     pub(crate) fn own<A: Own>(&self, mut ask: A) -> Permitted<A> {
         ask.bind(self);
         Permitted::of(ask, self.asker())
     }
 
-    /// A session, by its secret, to find out whose it is: for a dialect in which a session is the credential.
+    /// Permits reading a session by its secret, for a dialect in which the session id is the credential.
     pub(crate) fn look_up(&self, read: ReadSession) -> Permitted<ReadSession> {
         Permitted::new(read)
     }
 
-    /// A folder, for a handler that only looks whether there is one.
+    /// Permits reading a directory without a check, for a handler that only tests whether it exists.
     pub(crate) fn find_folder(&self, folder: ToRead) -> Permitted<ToRead> {
         Permitted::new(folder)
     }
 
-    /// A lock, for a handler that looks for a lease of the caller's own in it and shows nothing else.
+    /// Permits reading a lock without a check, for a handler that only searches it for the caller's own lease.
     pub(crate) fn find_own(&self, read: ReadLock) -> Permitted<ReadLock> {
         Permitted::new(read)
     }
 
-    /// A lock, for a line in the audit files: its reader is told nothing of it.
+    /// Permits reading a lock without a check, for a record in the audit file. The client does not see the result.
     pub(crate) fn audit_lock(&self, read: ReadLock) -> Permitted<ReadLock> {
         Permitted::new(read)
     }
 
-    /// The same of a lease.
+    /// Permits reading a lease without a check, for a record in the audit file.
     pub(crate) fn audit_lease(&self, read: ReadLease) -> Permitted<ReadLease> {
         Permitted::new(read)
     }
 
-    /// A list of what it has another right on than that to look.
+    /// Permits listing the locks on which the caller has `right`, instead of the read right.
     pub(crate) fn permit_list(
         &self,
         right: Right,
@@ -217,7 +223,8 @@ impl Caller {
         Ok(Permitted::new(list))
     }
 
-    /// Something whose proof does not say which locks it is about.
+    /// Permits an operation if the caller has `right` on all of these locks, for operations that do not name their
+    /// locks.
     pub(crate) fn permit_on<'a, A>(
         &self,
         right: Right,
@@ -232,17 +239,17 @@ impl Caller {
         self.realm == Realm::Files
     }
 
-    /// The right that looking takes in its dialect.
+    /// Returns the right needed to read, in the caller's dialect.
     pub(super) fn to_look(&self) -> Right {
         if self.realm == Realm::Files { Right::FilesRead } else { Right::Read }
     }
 
-    /// The right that taking takes in its dialect.
+    /// Returns the right needed to acquire, in the caller's dialect.
     pub(super) fn to_take(&self) -> Right {
         if self.realm == Realm::Files { Right::FilesWrite } else { Right::Acquire }
     }
 
-    /// May it do this to this lock? Whether or not there is such a lock.
+    /// Checks that the caller has this right on this lock. The lock does not have to exist.
     pub(crate) fn check(&self, right: Right, lock: &LockKey) -> Result<(), Denied> {
         if !self.is_asked() {
             return Ok(());
@@ -254,7 +261,7 @@ impl Caller {
         self.denied_unless(rule.is_some(), || refusal(self.principal(), right, lock))
     }
 
-    /// Is there any lock in `namespace` it has this right on? Without a namespace: in any.
+    /// Checks that the caller has this right on at least some lock names in `namespace`, or in any namespace if `None`.
     pub(crate) fn check_somewhere(
         &self,
         right: Right,
@@ -278,7 +285,7 @@ impl Caller {
         })
     }
 
-    /// May it do this in every namespace?
+    /// Checks that the caller has this right on all locks in all namespaces.
     pub(crate) fn check_everywhere(&self, right: Right) -> Result<(), Denied> {
         if !self.is_asked() {
             return Ok(());
@@ -293,13 +300,13 @@ impl Caller {
         })
     }
 
-    /// What is asked of the server itself.
+    /// Checks that the caller can administer the server.
     pub(super) fn check_admin(&self) -> Result<(), Denied> {
         self.check_everywhere(Right::Admin)
     }
 
-    /// Is there anything at all this caller may do? Whoever shows nothing and may nothing is told so before their
-    /// body is read.
+    /// Checks that the caller has any right at all. A client without credentials and rights is rejected before its
+    /// request body is read.
     pub(crate) fn check_known(&self) -> Result<(), Denied> {
         if !self.is_asked() {
             return Ok(());
@@ -308,12 +315,12 @@ impl Caller {
         self.denied_unless(is_known, || self.no_credential())
     }
 
-    /// May the caller revoke any lock? Then its acts go to the audit file of operators.
+    /// Returns whether the caller can revoke every lock. Its acts are then written to the operator audit file.
     pub(crate) fn is_operator(&self) -> bool {
         self.standing.rule_everywhere(Right::Revoke).is_some()
     }
 
-    /// Whom they have just proved to be.
+    /// Returns this caller as the principal it has just signed in as.
     pub(crate) fn signed_in(&self, principal: Principal) -> Self {
         match self.authority().cloned() {
             Some(authority) => self.under(authority, principal),
@@ -321,7 +328,7 @@ impl Caller {
         }
     }
 
-    /// What it may see of many.
+    /// Returns the filter for lists: the locks on which the caller has this right.
     pub(super) fn view(&self, right: Right) -> View {
         match self.is_asked() {
             false => View::default(),
@@ -329,7 +336,7 @@ impl Caller {
         }
     }
 
-    /// The same, and what is its own.
+    /// Returns the filter for lists that also shows the caller's own leases.
     pub(super) fn view_with_own(&self, right: Right) -> View {
         match self.is_asked() {
             false => View::default(),
@@ -337,7 +344,7 @@ impl Caller {
         }
     }
 
-    /// The same caller by the policy in force now: for what goes on for long.
+    /// Returns this caller under the policy in force now, for long-running requests.
     pub(crate) fn by_now(&self) -> Self {
         let gate = self.authority().and_then(|authority| authority.gate());
         match (gate.and_then(|gate| gate.authority()), self.authority()) {
@@ -348,7 +355,8 @@ impl Caller {
         }
     }
 
-    /// The same, if what they showed still counts, and the certificate they came by.
+    /// Returns this caller under the current policy. Fails if its credential or its client certificate is no longer
+    /// valid.
     pub(crate) fn still(&self, engine: &EngineHandle) -> Result<Self, Denied> {
         let now = self.by_now();
         let Some(authority) = now.authority() else { return Ok(now) };
@@ -365,18 +373,23 @@ impl Caller {
         Err(Denied::Unauthenticated(why.into()))
     }
 
-    /// How long somebody may wait who would wait so long: not beyond the end of the token or the sign-in they came by,
-    /// also if nobody is there to look by then. Two keys of a name are one principal, so a key's end is looked up.
+    /// Returns how long the caller can wait: at most `wait`, and not past the end of its token or sign-in.
+    ///
+    /// The limit also applies to waiters that are not connected at that time. API keys are not considered here: two
+    /// keys with
+    /// one name are the same principal, so the server checks their expiry during the wait.
     pub(crate) fn patience(&self, wait: Span, engine: &EngineHandle) -> Span {
         let Some(ends_ms) = self.principal().ends_ms() else { return wait };
         let left_ms = u64::try_from(ends_ms.saturating_sub(engine.wall_ms())).unwrap_or(0);
         wait.min(Span::from_millis(left_ms.max(1)))
     }
 
-    /// From now on this lease waits for them, whether they are connected or not.
+    /// Records that this waiting lease belongs to the caller, so that the wait ends if the caller loses its rights,
+    /// even
+    /// while it is disconnected.
     pub(crate) fn waits_with(&self, lease: LeaseNumber) {
         let who = self.principal();
-        // A name is all there is to know of these.
+        // For anonymous callers and API keys the name in the journal is enough.
         let is_named = who.is_anonymous() || Policy::is_of_key(who.name());
         let gate = self.authority().filter(|_| !is_named).and_then(|authority| authority.gate());
         if let Some(waits) = gate.as_ref().and_then(|gate| gate.waits()) {
@@ -384,7 +397,7 @@ impl Caller {
         }
     }
 
-    /// That nothing was sent, and what is accepted.
+    /// Returns the error text for a request without a credential, with the kinds of credentials the server accepts.
     fn no_credential(&self) -> String {
         let accepted = self.authority().map(|authority| authority.accepted());
         format!("no credential was sent; accepted: {}", accepted.unwrap_or_default())
@@ -398,8 +411,9 @@ impl Caller {
         }
     }
 
-    /// Waits until this caller may not do any more what `check` checks: its key was revoked or has expired, or its
-    /// right is gone. For ever, if nobody is asked who they are.
+    /// Waits until `check` fails for this caller, for example because its key expired or its right was removed.
+    ///
+    /// Never returns if authentication is off.
     pub(crate) async fn denied(
         &self,
         engine: &EngineHandle,

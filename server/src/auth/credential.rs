@@ -1,4 +1,4 @@
-//! What a request shows to prove who asks.
+//! Extracts the credential from a request's `Authorization` header.
 
 use std::borrow::Cow;
 
@@ -10,31 +10,31 @@ use super::Principal;
 use super::policy::{DISTRUSTED, EXPIRED, PREFIX, Policy};
 use crate::door::CertificateNames;
 
-/// Longer ones are not looked at.
+/// Maximum length of the `Authorization` header.
 const BYTES_MAX: usize = 8 * 1024;
 
-/// How long the id of a session of files is.
+/// Length of a session id of the files dialect.
 const SESSION_CHARS: usize = 84;
 
-/// What a request shows.
+/// The credential in a request's `Authorization` header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Credential<'a> {
-    /// Nothing.
+    /// The request has no `Authorization` header.
     Nothing,
     /// An API key.
     Key(Cow<'a, str>),
-    /// A token of somebody who is trusted to issue them.
+    /// A bearer token, to be checked by its issuer.
     Token(&'a str),
-    /// A name and a password of somebody else's: a proxy's, most likely.
+    /// A user name and a password that is not an API key; most likely meant for a proxy.
     Basic,
-    /// Something that only a dialect can know: the id of one of its sessions.
+    /// A session id, which only its dialect can interpret.
     Other,
 }
 
-/// Why nobody is believed.
+/// The reason why a credential is rejected.
 pub(super) type Bad = &'static str;
 
-/// There is at most one, or none is believed.
+/// Returns the credential in the headers. Fails if there is more than one `Authorization` header.
 pub(super) fn of(headers: &HeaderMap) -> Result<Credential<'_>, Bad> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     match (values.next(), values.next()) {
@@ -55,7 +55,7 @@ fn parse(value: &HeaderValue) -> Result<Credential<'_>, Bad> {
     if scheme.eq_ignore_ascii_case("bearer") {
         return Ok(match rest {
             key if key.starts_with(PREFIX) => Credential::Key(key.into()),
-            // It proves more than an issuer should learn.
+            // A session id is itself a credential, so it must not be sent to an issuer.
             id if is_session(id) => Credential::Other,
             token => Credential::Token(token),
         });
@@ -74,13 +74,13 @@ fn parse(value: &HeaderValue) -> Result<Credential<'_>, Bad> {
     Err("the Authorization header must be Bearer, or Basic with an API key as the password")
 }
 
-/// `user:password`.
+/// Decodes a Basic credential to `user:password`.
 fn basic(encoded: &str) -> Option<String> {
     STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok())
 }
 
-/// The name somebody gives where nobody asks for a proof. Empty names are none, nor are those that a terminal would
-/// obey.
+/// Returns the user name of a Basic credential, for a server without authentication. Returns `None` for empty names and
+/// names with control characters, which could affect a terminal.
 pub(crate) fn basic_user(headers: &HeaderMap) -> Option<String> {
     let (scheme, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let decoded = scheme.eq_ignore_ascii_case("basic").then(|| basic(rest.trim()))??;
@@ -89,12 +89,12 @@ pub(crate) fn basic_user(headers: &HeaderMap) -> Option<String> {
     is_name.then(|| user.to_owned())
 }
 
-/// Does it look like the id of a session of files?
+/// Returns whether the text has the form of a session id of the files dialect.
 fn is_session(text: &str) -> bool {
     text.len() == SESSION_CHARS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whoever the client's certificate proves to ask, if `[mtls]` has certificates say that.
+/// Returns the principal that the client certificate proves, if `[mtls]` derives principals from certificates.
 pub(super) fn of_certificate(
     policy: &Policy,
     shown: Option<&CertificateNames>,
@@ -103,16 +103,16 @@ pub(super) fn of_certificate(
     match (shown, policy.mtls()) {
         (Some(names), Some(_)) if wall_ms >= names.ends_ms => Err(EXPIRED.into()),
         (Some(names), Some(mtls)) => mtls.principal(names),
-        // It was let in by a CA that is not named any more.
+        // The certificate was accepted under a CA that is no longer configured.
         (Some(_), None) => Err(DISTRUSTED.into()),
         (None, _) => Ok(None),
     }
 }
 
-/// A wrong id and a wrong secret look the same.
+/// The error for a wrong key id and for a wrong secret: a client cannot distinguish the two.
 pub(super) const UNKNOWN_KEY: Bad = "unknown API key";
 
-/// A name and a password that no proxy has looked at.
+/// The error for a Basic credential that carries no API key and was not checked by a proxy.
 pub(super) const NO_KEY: Bad = "a Basic credential was sent, but its password is no API key";
 
 #[cfg(test)]

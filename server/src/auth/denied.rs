@@ -1,4 +1,4 @@
-//! What somebody is refused because of who they are.
+//! Errors of authentication and authorization.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use axum::http::{HeaderMap, StatusCode, header};
 
 use super::credential;
 
-/// Somebody may not do what they ask.
+/// Why the server rejects a request of this client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Denied {
-    /// Nobody knows who asks (401).
+    /// The client is not authenticated (401).
     Unauthenticated(String),
-    /// It is known who asks, and no rule lets them (403).
+    /// The client is authenticated, and no rule grants the request (403).
     Forbidden(String),
-    /// A page of another origin asks for them (403).
+    /// A browser page of an origin that is not allowed sent the request (403).
     Origin(String),
-    /// They ask too often (429): this long until they may again.
+    /// The client exceeded a rate limit (429). It can retry after this duration.
     TooOften(String, Duration),
-    /// Nobody can tell now who asks (503).
+    /// The credential cannot be checked now, because its issuer is unavailable (503).
     Unavailable(String),
 }
 
 impl Denied {
-    /// The same to a client that would ask without end if it were asked who it is.
+    /// Replaces a 401 with a 403, for clients that would retry a 401 endlessly.
     pub(crate) fn finally(self) -> Self {
         match self {
             Denied::Unauthenticated(why) => Denied::Forbidden(why),
@@ -31,7 +31,9 @@ impl Denied {
         }
     }
 
-    /// Was a key or token in the header refused? A name and a password without one are meant for a proxy.
+    /// Returns whether a key or token in the `Authorization` header was rejected. A Basic credential whose password is
+    /// not an
+    /// API key does not count: it is most likely meant for a proxy.
     pub(crate) fn is_of_key(&self, headers: &HeaderMap) -> bool {
         let is_for_proxy =
             matches!(self, Denied::Unauthenticated(why) if why == credential::NO_KEY);

@@ -1,5 +1,6 @@
-//! Who waits by a credential that counts no more, or for what they may not have any more, leaves the queue: also where
-//! nobody is connected who could be told.
+//! Ends waits that their principals are no longer entitled to, even if the client is not connected.
+//!
+//! A wait ends if its credential became invalid or its principal lost the right to acquire the lock.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +12,15 @@ use super::principal::OF_KEYS;
 use super::{Gate, Permitted, View};
 use crate::engine::{EngineHandle, Error, ListHoldings};
 
-/// What those are told whose wait ended so.
+/// The reason that clients get for such a wait.
 const REASON: &str = "its principal may not acquire this lock any more";
 
-/// Ends every wait that would not be allowed to begin now. In slices; what held leases there are run to their
-/// deadlines.
+/// Ends every wait that would not be permitted to start now. Works page by page. Held leases keep their deadlines.
 pub(super) async fn end_waits(gate: &Gate, engine: &EngineHandle) -> Result<(), Error> {
     let Some((authority, waits)) = gate.authority().zip(gate.waits()) else { return Ok(()) };
     let wall_ms = engine.wall_ms();
     let live = authority.live_keys(wall_ms);
-    // Before the look: who begins to wait meanwhile is not taken for somebody who waits no more.
+    // Read before the list: a client that starts to wait in the meantime must not count as gone.
     let mut gone: BTreeSet<_> = waits.numbers().into_iter().collect();
     let mut from = Some(0);
     while let Some(place) = from {
@@ -47,7 +47,7 @@ pub(super) async fn end_waits(gate: &Gate, engine: &EngineHandle) -> Result<(), 
     Ok(())
 }
 
-/// As far as a name tells.
+/// Checks a waiter of which only the principal's name is known.
 fn may_wait(authority: &Authority, live: &BTreeSet<&str>, lease: &LeaseRecord) -> bool {
     let principal = &*lease.owner.principal;
     let is_gone = principal.strip_prefix(OF_KEYS).is_some_and(|name| !live.contains(name))

@@ -1,4 +1,6 @@
-//! The policy in force. It is on from the start or never, and is replaced as a whole while the server runs.
+//! The policy in force: whether clients must authenticate, and by which auth file.
+//!
+//! Authentication is on or off for the whole life of the process. A changed auth file replaces the policy as a whole.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Deref;
@@ -8,6 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, RwLock, Weak};
 use std::time::Duration;
 
+use leasehold_base::sync::{read, write};
 use leasehold_core::Timestamp;
 use tokio::sync::watch;
 
@@ -18,28 +21,28 @@ use super::sign_in::SignIns;
 use super::ticket::Seal;
 use super::waits::Waits;
 use super::{Caller, Denied, Principal, proxy};
-use crate::sync::{read, write};
 
-/// How often the files are looked at. Watching them would miss the way mounted secrets are swapped.
+/// How often the auth and TLS files are re-read. File system notifications would miss the way mounted secrets are
+/// swapped.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
-/// How much may be asked, and how much is remembered.
+/// Limits on authentication attempts and on cached credentials.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// How many wrong credentials one address may send in a minute.
+    /// Maximum wrong credentials from one address per minute.
     pub failures_per_minute: u32,
-    /// How many questions to issuers of tokens one address may cause in a minute.
+    /// Maximum token lookups at issuers that one address can cause per minute.
     pub lookups_per_minute: u32,
-    /// Most tokens that are remembered, of each issuer and kind.
+    /// Maximum cached tokens, per issuer and kind of token (signed or opaque).
     pub tokens_max: usize,
-    /// Most people who are signed in.
+    /// Maximum number of console sessions.
     pub sign_ins_max: usize,
     /// Maximum age of an issuer's keys that cannot be fetched again.
     pub keys_age_max: Duration,
 }
 
 impl Bounds {
-    /// If nobody says otherwise.
+    /// The limits used unless configured otherwise.
     pub const DEFAULT: Self = Self {
         failures_per_minute: 60,
         lookups_per_minute: 600,
@@ -55,19 +58,19 @@ impl Default for Bounds {
     }
 }
 
-/// Whether anybody is asked who they are, and by which policy.
+/// The authentication state of a server: off, or on with the policy in force.
 pub struct Gate(Option<On>, Bounds);
 
 struct On {
     file: PathBuf,
     authority: RwLock<Arc<Authority>>,
-    /// Rings when there is another policy, and when somebody signs out.
+    /// Incremented when the policy changes and when a user signs out; wakes tasks that must re-check a caller.
     version: watch::Sender<u64>,
-    /// How often there was another policy.
+    /// Number of policy changes.
     epoch: AtomicU64,
-    /// When the files were last read and good, in wall-clock milliseconds.
+    /// When the files were last loaded successfully, in wall-clock milliseconds; `i64::MAX` before the first reload.
     good_at: AtomicI64,
-    /// For how long the files were unusable when they were last looked at, in milliseconds.
+    /// How long the files had been unusable at the last reload, in milliseconds.
     stale_ms: AtomicI64,
     rates: Rates<Asking>,
     failures: Rates<IpAddr>,
@@ -77,15 +80,15 @@ struct On {
     seal: Seal,
 }
 
-/// Who is counted by how often they ask.
+/// Key by which requests are counted for rate limits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Asking {
     Principal(Arc<str>),
-    /// Nobody knows who it is: by where it comes from.
+    /// An anonymous client, counted by IP address.
     From(IpAddr),
 }
 
-/// A policy, as long as somebody goes by it.
+/// A loaded policy with the runtime state of its issuers. Callers keep the one they were identified under.
 pub(crate) struct Authority {
     policy: Policy,
     issuers: Vec<Arc<Issuer>>,
@@ -107,7 +110,8 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// What was known of those whose tokens are believed stays known, as long as the file says the same of them.
+    /// Creates the runtime state for `policy`. Issuers whose configuration is unchanged keep their keys and cached
+    /// tokens.
     fn new(policy: Policy, gate: Weak<Gate>, before: &[Arc<Issuer>], bounds: Bounds) -> Arc<Self> {
         let issuer = |config: &Oidc| {
             let same = before.iter().find(|before| before.config() == config);
@@ -122,12 +126,12 @@ impl Authority {
         self.gate.upgrade()
     }
 
-    /// Those whose tokens are believed.
+    /// Returns the token issuers of this policy.
     pub(crate) fn issuers(&self) -> &[Arc<Issuer>] {
         &self.issuers
     }
 
-    /// Does what somebody was let in by still count?
+    /// Returns whether the credential that identified `who` is still valid under this policy.
     pub(super) fn vouches(&self, who: &Principal, wall_ms: i64) -> bool {
         let (name, credential) = (&**who.name(), &**who.credential());
         if who.is_anonymous() {
@@ -144,34 +148,34 @@ impl Authority {
         }
     }
 
-    /// Does it end by itself, or by something else than another policy?
+    /// Returns whether the credential of `who` has an end time, so that it can expire without a policy change.
     pub(super) fn is_passing(&self, who: &Principal) -> bool {
         who.ends_ms().is_some() || self.policy.key_expiry(who.credential()).is_some()
     }
 }
 
-/// Which files are in force?
+/// Request for the hash of the auth files in force; needs the admin right.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadAuth;
 
-/// What came of looking at the files again.
+/// The result of re-reading the auth files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reloaded {
-    /// They are as they were.
+    /// The files are unchanged.
     Same,
-    /// There is another policy now.
+    /// The files changed, and the new policy is in force.
     New,
-    /// They cannot be used, for this reason; the old policy stays.
+    /// The files are invalid, for this reason. The previous policy stays in force.
     Bad(String),
 }
 
 impl Gate {
-    /// Nobody is asked.
+    /// Returns a gate with authentication off: every client has full access.
     pub fn off() -> Arc<Self> {
         Arc::new(Self(None, Bounds::default()))
     }
 
-    /// Everybody is asked, by what this file says.
+    /// Loads the auth file and returns a gate with authentication on.
     pub fn load(file: &Path, bounds: Bounds) -> Result<Arc<Self>, String> {
         let policy = Policy::load(file)?;
         Ok(Arc::new_cyclic(|gate| {
@@ -196,17 +200,17 @@ impl Gate {
         }))
     }
 
-    /// Is anybody asked?
+    /// Returns whether authentication is on.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Of the files in force.
+    /// Returns the hash of the auth files in force, or `None` if authentication is off.
     pub fn hash(&self) -> Option<String> {
         self.authority().map(|authority| authority.hash().to_owned())
     }
 
-    /// Whose certificates clients may show, if any.
+    /// Returns the `[mtls]` settings in force: the CA for client certificates, if there is one.
     pub(crate) fn mtls(&self) -> Option<Arc<Mtls>> {
         self.authority()?.mtls().cloned()
     }
@@ -216,27 +220,28 @@ impl Gate {
         Some(read(&on.authority).clone())
     }
 
-    /// How often there was another policy. `None`: nobody is asked who they are.
+    /// Returns the number of policy changes so far, or `None` if authentication is off.
     pub(crate) fn epoch(&self) -> Option<u64> {
         self.0.as_ref().map(|on| on.epoch.load(Acquire))
     }
 
-    /// Rings whenever there is another policy, and when somebody signs out. `None`: there never is.
+    /// Returns a receiver that is notified when the policy changes and when a user signs out; `None` if authentication
+    /// is off.
     pub(super) fn changes(&self) -> Option<watch::Receiver<u64>> {
         self.0.as_ref().map(|on| on.version.subscribe())
     }
 
-    /// Those who are signed in. `None`: nobody can be.
+    /// Returns the console sessions, or `None` if authentication is off.
     pub(crate) fn sign_ins(&self) -> Option<&SignIns> {
         self.0.as_ref().map(|on| &on.sign_ins)
     }
 
-    /// What tickets are signed with. `None`: nobody needs one.
+    /// Returns the key that signs tickets, or `None` if authentication is off.
     pub(super) fn seal(&self) -> Option<&Seal> {
         self.0.as_ref().map(|on| &on.seal)
     }
 
-    /// Who waits without being connected. `None`: it does not matter who they are.
+    /// Returns the credentials of disconnected waiters, or `None` if authentication is off.
     pub(super) fn waits(&self) -> Option<&Waits> {
         self.0.as_ref().map(|on| &on.waits)
     }
@@ -246,27 +251,27 @@ impl Gate {
         sign_ins.is_some_and(|sign_ins| sign_ins.is_there(id, authority, wall_ms))
     }
 
-    /// Has whoever waits look again whether they still may.
+    /// Wakes every task that watches a caller's rights, so that it re-checks them.
     pub(crate) fn ring(&self) {
         if let Some(on) = &self.0 {
             on.version.send_modify(|version| *version += 1);
         }
     }
 
-    /// Has the keys of issuers fetched that are due.
+    /// Starts fetching the keys of every issuer whose keys are due for a refresh.
     pub(crate) fn tend(&self, now: Timestamp) {
         let authority = self.authority();
         authority.iter().flat_map(|on| on.issuers()).for_each(|issuer| issuer.tend(now));
     }
 
-    /// The state of all issuers, by issuer name.
+    /// Returns the state of all issuers, with their names.
     pub(crate) fn issuer_states(&self, now: Timestamp) -> Vec<(String, IssuerState)> {
         let authority = self.authority();
         let issuers = authority.iter().flat_map(|on| on.issuers());
         issuers.map(|issuer| (issuer.config().name.to_string(), issuer.state(now))).collect()
     }
 
-    /// Looks at the files again. All of them are good, or nothing changes. This blocks.
+    /// Re-reads the auth files, and replaces the policy if all of them are valid. This call blocks.
     pub fn reload(self: &Arc<Self>) -> Reloaded {
         let Some(on) = &self.0 else { return Reloaded::Same };
         let policy = match Policy::load(&on.file) {
@@ -281,19 +286,20 @@ impl Gate {
         let authority = Authority::new(policy, Arc::downgrade(self), before, self.1);
         let mut current = write(&on.authority);
         *current = authority;
-        // Before anybody can see the new policy: whoever was told of it is nowhere taken for what they were before.
+        // Before readers can see the new policy: a connection that was identified under the old epoch must not use its
+        // cached identity under the new policy.
         on.epoch.fetch_add(1, Release);
         drop(current);
         on.version.send_modify(|version| *version += 1);
         Reloaded::New
     }
 
-    /// For how long the files have been unusable, in milliseconds.
+    /// Records the result of a reload. Returns how long the files have been unusable, in milliseconds.
     pub(crate) fn note(&self, reloaded: &Reloaded, wall_ms: i64) -> i64 {
         let Some(on) = &self.0 else { return 0 };
         let stale_ms = match reloaded {
             Reloaded::Bad(_) => {
-                // They were good at the start.
+                // The files were valid at startup.
                 let _ = on.good_at.compare_exchange(i64::MAX, wall_ms, Relaxed, Relaxed);
                 wall_ms.saturating_sub(on.good_at.load(Relaxed)).max(0)
             }
@@ -306,13 +312,14 @@ impl Gate {
         stale_ms
     }
 
-    /// For how long the files have been unusable, when they were last looked at.
+    /// Returns how long the files had been unusable at the last reload, in milliseconds.
     pub(crate) fn stale_ms(&self) -> u64 {
         self.0.as_ref().map_or(0, |on| on.stale_ms.load(Relaxed).max(0) as u64)
     }
 
-    /// One more request of this principal, if that is not too many. Those nobody knows are told apart by where they
-    /// come from.
+    /// Counts a request against the caller's rate quota. Fails if the quota is used up.
+    ///
+    /// Anonymous clients are counted by the address that `from` returns.
     pub(crate) fn take_request(
         &self,
         caller: &Caller,
@@ -337,7 +344,9 @@ impl Gate {
         })
     }
 
-    /// One more credential from there that was no good. Too many are told so instead of why.
+    /// Counts a wrong credential from this address. Fails if there were too many; the client then gets that error
+    /// instead
+    /// of the reason why its credential is wrong.
     pub(crate) fn take_failure(&self, from: IpAddr, now: Timestamp) -> Result<(), Denied> {
         let Some(on) = &self.0 else { return Ok(()) };
         let n = self.1.failures_per_minute;
@@ -350,7 +359,7 @@ impl Gate {
         })
     }
 
-    /// One more question to an issuer, for somebody there.
+    /// Counts a token lookup that this address causes at an issuer. Fails if there were too many.
     pub(super) fn take_lookup(&self, from: IpAddr, now: Timestamp) -> Result<(), Doubt> {
         let Some(on) = &self.0 else { return Ok(()) };
         let n = self.1.lookups_per_minute;
@@ -368,7 +377,8 @@ fn is_of_proxy(principal: &str) -> bool {
     principal.strip_prefix(proxy::NAME).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// Whoever has an IPv6 network of 64 bits can choose the rest.
+/// Returns the address by which a client is counted. For IPv6 it is the /64 network, because a client can choose the
+/// other 64 bits freely.
 fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) >> 64 << 64).into(),

@@ -1,4 +1,5 @@
-//! Who asks: all that a request shows is looked at, and everything has to name the same.
+//! Identifies the caller of a request. Every credential in the request is checked, and all must name the same
+//! principal.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,19 +15,22 @@ use super::remembered::Term;
 use super::standing::Standing;
 use super::{Caller, Denied, Principal, Way, proxy};
 
-/// A token nobody knows yet: its issuer may have to be asked.
+/// A token that is not cached; checking it can require a request to its issuer.
 pub(crate) struct Inquiry {
     authority: Arc<Authority>,
     token: String,
     digest: Digest,
-    /// Who asks by what was shown beside it.
+    /// The principal that the request's other credentials prove.
     beside: Option<Principal>,
-    /// Who let its connection in by a certificate.
+    /// The `[mtls]` settings (by id) under which the connection's certificate was accepted.
     certified_by: Option<Arc<str>>,
 }
 
 impl Caller {
-    /// Whoever the headers prove it to be, or what there is to find out first. `epoch` is the policy's.
+    /// Identifies the caller from the headers and the connection. Returns an [`Inquiry`] if a token must be checked
+    /// first.
+    ///
+    /// `epoch` is the policy's; a cached result is valid only for that epoch.
     pub(crate) fn identify(
         authority: Arc<Authority>,
         epoch: u64,
@@ -35,7 +39,9 @@ impl Caller {
         wall_ms: i64,
     ) -> Result<Result<Self, Inquiry>, Denied> {
         let bad = |why: &str| Denied::Unauthenticated(why.into());
-        // First of all: nobody is believed by a certificate that is not trusted any more, the proxy neither.
+        // The certificate is checked first: a connection with a certificate that is no longer trusted is rejected,
+        // including
+        // one from the proxy.
         let certified = credential::of_certificate(&authority, way.certificate, wall_ms);
         let certified = certified.map_err(Denied::Unauthenticated)?;
         let certified_by = way.certificate.map(|names| names.mtls_id.clone());
@@ -56,7 +62,7 @@ impl Caller {
         let certificate_ends = way.certificate.map(|names| names.ends_ms);
         let shown = match credential::of(headers).map_err(bad)? {
             Credential::Nothing => None,
-            // What somebody typed for the proxy, which has looked at it.
+            // A user name and password for the proxy, which has already checked them.
             Credential::Basic if is_proxied => None,
             Credential::Basic => return Err(bad(credential::NO_KEY)),
             Credential::Other => return Ok(Ok(Self::unknown(authority, beside, certified_by))),
@@ -83,7 +89,7 @@ impl Caller {
         };
         term.end(beside.as_ref().and_then(Principal::ends_ms));
         term.end(certificate_ends);
-        // What a cookie or the proxy says is said anew with every request.
+        // Cookies and proxy headers can differ between the requests of a connection, so their result is not cached.
         let is_by_connection = !headers.contains_key(header::COOKIE)
             && !authority.proxy().is_some_and(|proxy| proxy::is_from(proxy, way));
         let caller = Self::one(authority, shown, beside, certified_by)?;
@@ -103,7 +109,7 @@ impl Caller {
         Ok(Self::of(Standing::new(authority, principal, certified_by)))
     }
 
-    /// Whoever shows what only a dialect can tell the meaning of.
+    /// Returns a caller whose credential only a dialect can interpret.
     fn unknown(
         authority: Arc<Authority>,
         beside: Option<Principal>,
@@ -114,7 +120,7 @@ impl Caller {
     }
 }
 
-/// Two credentials are one if they name the same. The first of them counts.
+/// Combines two credentials, which must name the same principal. Returns the first one if both are present.
 fn same(one: Option<Principal>, other: Option<Principal>) -> Result<Option<Principal>, Denied> {
     match (one, other) {
         (Some(one), Some(other)) if one.name() != other.name() => {
@@ -128,12 +134,12 @@ fn same(one: Option<Principal>, other: Option<Principal>) -> Result<Option<Princ
 }
 
 impl Inquiry {
-    /// The policy it is asked by.
+    /// Returns the policy under which the token is checked.
     pub(crate) fn authority(&self) -> Option<&Authority> {
         Some(&self.authority)
     }
 
-    /// Finds out who asks from there.
+    /// Checks the token, at its issuer if necessary, and returns the caller. `from` is the client's address.
     pub(crate) async fn settle(
         self,
         from: IpAddr,
@@ -149,7 +155,7 @@ impl Inquiry {
     }
 }
 
-/// Whoever comes back from an issuer with this code.
+/// Returns the principal of a user who comes back from the issuer with this authorization code.
 pub(crate) async fn admit(
     authority: &Arc<Authority>,
     issuer: &Arc<Issuer>,
@@ -163,7 +169,7 @@ pub(crate) async fn admit(
     Ok(issuer.admit(login, code, &asked).await?)
 }
 
-/// May one more question be put to an issuer for whoever asks from there?
+/// Counts a token lookup caused by this address. Fails if the address has reached its limit.
 pub(crate) fn may_look_up(
     authority: &Authority,
     from: IpAddr,

@@ -1,7 +1,9 @@
-//! Who asks, and what they may.
+//! Authentication and authorization.
 //!
-//! The engine and the files take nothing but what is [`Permitted`], and only this module makes it so: a handler that
-//! forgets to ask what its caller may does not compile. What each question needs stands in one place, [`need`].
+//! The engine and the content store accept only requests wrapped in [`Permitted`], and only this module creates those:
+//! a
+//! handler that forgets to check its caller's rights does not compile. [`need`] lists the right that each request
+//! needs.
 
 mod caller;
 mod credential;

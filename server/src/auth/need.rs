@@ -1,6 +1,6 @@
-//! What each question needs: a line for every kind there is.
+//! The right that each request to the engine and the content store needs: one line per type.
 //!
-//! A question that is not here cannot be asked by a handler.
+//! A handler cannot make a request of a type that is not listed here.
 
 use leasehold_core::{
     Acquire, AcquireAll, Cancel, CloseSession, EndSession, GiveUp, KeepSession, LockKey, Maintain,
@@ -13,20 +13,19 @@ use crate::backup::TakeBackup;
 use crate::content::{ToRead, ToWrite};
 use crate::engine::{
     CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe,
-    ReadLease, ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take, TakeAll, WaitFor,
-    WaitForAll, WatchLease,
+    ReadHistory, ReadLease, ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take,
+    TakeAll, WaitFor, WaitForAll, WatchLease,
 };
-use crate::store::history::Asked;
 
-/// Something for which a right is needed.
+/// A request that needs a right.
 pub(crate) trait Governed {
-    /// Says why not; or takes out of the answer what the caller may not see.
+    /// Checks the caller's rights. Reads are also restricted to the entries that the caller can see.
     fn govern(&mut self, caller: &Caller) -> Result<(), Denied>;
 }
 
-/// Something for which its own proof is enough, as long as it is its caller's.
+/// A request that needs no right, only a proof that belongs to its caller.
 pub(crate) trait Own {
-    /// Makes sure that it is about what is the caller's own.
+    /// Binds the request to the caller, so that it cannot affect objects of other principals.
     fn bind(&mut self, caller: &Caller);
 }
 
@@ -69,14 +68,14 @@ governed! {
     Interest: |asked, caller| match asked {
         Interest::Namespace(namespace) => caller.check_somewhere(Right::Read, Some(namespace)),
         Interest::Lock(lock) => caller.check(Right::Read, lock),
-        // Of which its reader is told only what they may read.
+        // The subscriber receives only events on locks it can read.
         Interest::All => caller.check_somewhere(Right::Read, None),
     };
     Survey: |asked, caller| {
         asked.view = caller.view(Right::Read);
         caller.check_somewhere(Right::Read, None)
     };
-    Asked: |asked, caller| history(asked, caller);
+    ReadHistory: |asked, caller| history(asked, caller);
     ListLeases: |asked, caller| {
         asked.view = caller.view(Right::Read);
         caller.check_somewhere(Right::Read, None)
@@ -101,23 +100,23 @@ governed! {
 }
 
 own! {
-    // These name their owner, and its principal is the caller's.
+    // These requests name an owner, whose principal is set to the caller's.
     Release: |asked, caller| bind(&mut asked.proof, caller);
     ReleaseAll: |asked, caller| asked.proofs.iter_mut().for_each(|proof| bind(proof, caller));
     WatchLease: |asked, caller| bind(&mut asked.proof, caller);
     Cancel: |asked, caller| asked.owner.principal = caller.principal().name().clone();
     GiveUp: |asked, caller| asked.owner.principal = caller.principal().name().clone();
-    // A session's secret proves nothing in the hands of another.
+    // A session's secret is valid only for the principal that opened the session.
     KeepSession: |asked, caller| asked.principal = caller.name_if_asked();
     CloseSession: |asked, caller| asked.principal = caller.name_if_asked();
     ReadSession: |asked, caller| asked.principal = caller.name_if_asked();
-    // What is not the caller's own is shown to those who may look at its lock.
+    // Leases of other principals are visible to callers that can read the lock.
     ReadLease: |asked, caller| asked.view = caller.view_with_own(caller.to_look());
-    // Nothing is learnt by it.
+    // A probe reveals nothing.
     Probe: |_asked, _caller| {};
 }
 
-/// A proof is its caller's or nobody's.
+/// Sets the principal of the proof to the caller's, so that the proof of another principal fails.
 fn bind(proof: &mut Proof, caller: &Caller) {
     match proof {
         Proof::Id { owner, .. } | Proof::Owner { owner, .. } => {
@@ -129,13 +128,14 @@ fn bind(proof: &mut Proof, caller: &Caller) {
     }
 }
 
-/// A list shows what its caller has this right on, and is for those who have it anywhere.
+/// Restricts a list to the locks on which the caller has `right`. Fails if it has that right on no lock of the
+/// namespace.
 pub(super) fn list(asked: &mut ListLocks, right: Right, caller: &Caller) -> Result<(), Denied> {
     asked.0.view = caller.view(right);
     caller.check_somewhere(right, Some(&asked.0.namespace))
 }
 
-/// What is taken is the caller's, and counts as theirs.
+/// Binds the acquire to the caller and its quotas, and checks the right to acquire.
 fn take(acquire: &mut Acquire, caller: &Caller) -> Result<(), Denied> {
     bind_take(acquire, caller);
     caller.check(caller.to_take(), &acquire.lock)
@@ -151,7 +151,8 @@ fn bind_take(acquire: &mut Acquire, caller: &Caller) {
     }
 }
 
-/// Whoever may have what it is about may have those around it: they are shared by all who want something there.
+/// Checks the right to acquire on the requested locks. The surrounding locks need no right: every client that locks
+/// something inside them shares them.
 fn with_those_around(asked: &mut TakeAll, caller: &Caller) -> Result<(), Denied> {
     bind_take(&mut asked.acquire.first, caller);
     asked.of.iter().try_for_each(|lock| caller.check(caller.to_take(), lock))
@@ -167,14 +168,14 @@ fn each(acquire: &mut AcquireAll, caller: &Caller) -> Result<(), Denied> {
     })
 }
 
-/// A lease goes on only as long as its owner may have it.
+/// Checks a renewal: the owner must still have the right to acquire the lock.
 fn held(proof: &mut Proof, caller: &Caller) -> Result<(), Denied> {
     bind(proof, caller);
     match proof {
         Proof::Id { lock: Some(lock), .. }
         | Proof::Owner { lock, .. }
         | Proof::Session { lock, .. } => caller.check(caller.to_take(), lock),
-        // Its lock has to be looked up first: `Caller::permit_on`.
+        // The lock must be looked up first: see `Caller::permit_on`.
         Proof::Id { lock: None, .. } | Proof::Number { .. } => caller.check_admin(),
     }
 }
@@ -182,7 +183,7 @@ fn held(proof: &mut Proof, caller: &Caller) -> Result<(), Denied> {
 fn revoke(target: &Target, caller: &Caller) -> Result<(), Denied> {
     match target {
         Target::Lock(lock) => caller.check(Right::Revoke, lock),
-        // Which locks these are on has to be looked up first: `Caller::permit_on`.
+        // The locks must be looked up first: see `Caller::permit_on`.
         Target::Lease(..) | Target::Leases(_) => caller.check_admin(),
     }
 }
@@ -193,10 +194,10 @@ fn open(open: &mut OpenSession, caller: &Caller) -> Result<(), Denied> {
     caller.check_somewhere(right, None)
 }
 
-fn history(asked: &mut Asked, caller: &Caller) -> Result<(), Denied> {
+fn history(asked: &mut ReadHistory, caller: &Caller) -> Result<(), Denied> {
     asked.view = caller.view(Right::Read);
-    let namespace = asked.namespace.as_deref().unwrap_or_default();
-    match &asked.lock {
+    let namespace = asked.query.namespace.as_deref().unwrap_or_default();
+    match &asked.query.lock {
         Some(name) => caller.check(Right::Read, &LockKey::new(namespace, name.as_str())),
         None => caller.check_somewhere(Right::Read, Some(namespace)),
     }

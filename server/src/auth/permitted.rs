@@ -1,4 +1,4 @@
-//! What somebody may ask.
+//! Requests whose authorization has been checked.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,9 +6,8 @@ use std::sync::Arc;
 use leasehold_core::Asker;
 
 use crate::content::{ToRead, ToWrite};
-use crate::store::history::Asked;
 
-/// Something its caller may ask for. Only [`super::Caller`] makes one.
+/// A request that its caller is authorized to make. Only [`super::Caller`] creates one.
 #[derive(Clone, Debug)]
 pub struct Permitted<A>(A, Option<Arc<Asker>>);
 
@@ -17,39 +16,34 @@ impl<A> Permitted<A> {
         Self(ask, None)
     }
 
-    /// The same, and who asks is written down with what it does.
+    /// Wraps a request together with the caller that the journal and the audit file record for it.
     pub(super) fn of(ask: A, asker: Option<Arc<Asker>>) -> Self {
         Self(ask, asker)
     }
 
-    /// What nobody asked for but the process itself: tests, the simulation. No handler uses this; a tidy test looks.
+    /// Wraps a request that the process makes for itself, in tests and the simulation. No handler uses this; a tidy
+    /// test
+    /// checks that.
     #[doc(hidden)]
     pub fn unchecked(ask: A) -> Self {
         Self(ask, None)
     }
 
-    /// What is asked.
+    /// Returns the request.
     pub(crate) fn into_inner(self) -> A {
         self.0
     }
 
-    /// What is asked, and who asks.
+    /// Returns the request and its caller.
     pub(crate) fn into_parts(self) -> (A, Option<Arc<Asker>>) {
         (self.0, self.1)
     }
 }
 
 impl Permitted<ToWrite> {
-    /// Whoever may change a file may see it.
+    /// Returns the permitted read of the same file: the right to write a file includes the right to read it.
     pub(crate) fn to_read(&self) -> Permitted<ToRead> {
         Permitted::new(self.0.to_read())
-    }
-}
-
-impl Permitted<Asked> {
-    /// Less of the same: nothing that is older than this, in epoch milliseconds.
-    pub(crate) fn not_before(self, oldest_ms: i64) -> Self {
-        Self(self.0.not_before(oldest_ms), self.1)
     }
 }
 

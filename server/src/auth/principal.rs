@@ -1,15 +1,15 @@
-//! Whoever made a request.
+//! The principal: the identity that a credential proves.
 
 use std::sync::Arc;
 
 use super::issuer::Key;
 
-/// What everybody is who shows no credential.
+/// Principal name of a client without a credential.
 pub(crate) const ANONYMOUS: &str = "anonymous";
-/// What the principals of API keys begin with.
+/// Prefix of the principal names of API keys.
 pub(super) const OF_KEYS: &str = "key:";
 
-/// Whoever made a request, as a credential proves it. Cheap to clone.
+/// The identity that a credential proves, with its groups. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal(Arc<Identity>);
 
@@ -18,35 +18,35 @@ struct Identity {
     name: Arc<str>,
     groups: Vec<Arc<str>>,
     credential: Arc<str>,
-    /// When what they showed ends, in epoch milliseconds.
+    /// When the credential expires, in epoch milliseconds.
     ends_ms: Option<i64>,
-    /// The issuer's key that signed their token.
+    /// The issuer's key that signed the token.
     signed_by: Option<Arc<Key>>,
 }
 
 impl Principal {
-    /// Somebody who showed no credential.
+    /// Returns the principal of a client without a credential.
     pub fn anonymous() -> Self {
         Self::known(ANONYMOUS.into(), Vec::new(), "".into())
     }
 
-    /// Whoever has the API key `name`.
+    /// Returns the principal of the API key `name`.
     pub(super) fn of_key(name: &str, id: &str) -> Self {
         Self::known(format!("{OF_KEYS}{name}").into(), Vec::new(), id.into())
     }
 
-    /// Somebody of this name, for those who only want to know what they may.
+    /// Returns a principal with this name and no credential, to evaluate rules for it.
     pub(super) fn named(name: &str, groups: &[String]) -> Self {
         let groups = groups.iter().map(|group| group.as_str().into()).collect();
         Self::known(name.into(), groups, "".into())
     }
 
-    /// Somebody who was let in before.
+    /// Returns the principal of a credential that was already verified and does not expire.
     pub(super) fn known(name: Arc<str>, groups: Vec<Arc<str>>, credential: Arc<str>) -> Self {
         Self::until(name, groups, credential, None)
     }
 
-    /// The same, until then.
+    /// Returns the principal of a credential that was already verified and expires at `ends_ms`.
     pub(super) fn until(
         name: Arc<str>,
         groups: Vec<Arc<str>>,
@@ -56,47 +56,48 @@ impl Principal {
         Self(Arc::new(Identity { name, groups, credential, ends_ms, signed_by: None }))
     }
 
-    /// The same, as long as the issuer has this key.
+    /// Returns this principal bound to the key that signed its token: it is valid only while the issuer publishes the
+    /// key.
     pub(super) fn signed_by(self, key: Arc<Key>) -> Self {
         Self(Arc::new(Identity { signed_by: Some(key), ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// The issuer's key that signed what they showed; `None`: it was no signed token.
+    /// Returns the issuer's key that signed the token, or `None` if the credential was not a signed token.
     pub(super) fn key(&self) -> Option<&Key> {
         self.0.signed_by.as_deref()
     }
 
-    /// When what they showed ends by itself, in epoch milliseconds; API keys are looked up instead.
+    /// Returns when the credential expires, in epoch milliseconds. `None` for API keys: their expiry is in the policy.
     pub(crate) fn ends_ms(&self) -> Option<i64> {
         self.0.ends_ms
     }
 
-    /// Has it ended?
+    /// Returns whether the credential has expired.
     pub(super) fn is_over(&self, wall_ms: i64) -> bool {
         self.0.ends_ms.is_some_and(|ends| wall_ms >= ends)
     }
 
-    /// What they are called as an owner, in rules and in logs: `key:ci`.
+    /// Returns the name used for owners, in rules and in logs, such as `key:ci`.
     pub fn name(&self) -> &Arc<str> {
         &self.0.name
     }
 
-    /// The groups they are in, as their credential says.
+    /// Returns the groups that the credential lists.
     pub fn groups(&self) -> &[Arc<str>] {
         &self.0.groups
     }
 
-    /// The id of the credential they showed, never the credential itself; empty if they showed none.
+    /// Returns the id of the credential, never the credential itself. Empty without a credential.
     pub fn credential(&self) -> &Arc<str> {
         &self.0.credential
     }
 
-    /// What follows the kind in the name: `ci` of `key:ci`.
+    /// Returns the part of the name after its kind: `ci` for `key:ci`.
     pub fn subject(&self) -> &str {
         self.0.name.split_once(':').map_or(&*self.0.name, |(_, subject)| subject)
     }
 
-    /// Did they show no credential?
+    /// Returns whether the client sent no credential.
     pub fn is_anonymous(&self) -> bool {
         *self.0.name == *ANONYMOUS
     }

@@ -1,7 +1,7 @@
-//! Who asks, as a proxy says that was told of.
+//! Identifies callers by the headers of the configured proxy (`[proxy]`).
 //!
-//! It is believed by where it comes from and by its secret, never by the header. The same headers from anybody else
-//! are only headers.
+//! The proxy is recognized by where it connects from and by its secret. From any other client these headers are
+//! ignored.
 
 use axum::http::{HeaderMap, HeaderName};
 
@@ -10,12 +10,12 @@ use super::credential::Bad;
 use super::policy::{From, NAME_BYTES_MAX, Proxy};
 use super::way::Way;
 
-/// What the principals and groups of the proxy begin with, and what their credential is called.
+/// Prefix of the principals and groups that the proxy names, and the name of their credential.
 pub(super) const NAME: &str = "proxy";
-/// What proxies write if they have nothing to write.
+/// Values that proxies send in place of an empty value.
 const NOTHING: [&str; 3] = ["", "-", "(null)"];
 
-/// Whom the proxy names; nobody if this is not the proxy, or if it names nobody.
+/// Returns the principal that the proxy names, or `None` if the request is not from the proxy or carries no user.
 pub(super) fn user(
     proxy: &Proxy,
     headers: &HeaderMap,
@@ -28,7 +28,7 @@ pub(super) fn user(
         match only(headers, name)? {
             Some(shown) if secret.is(shown.as_bytes()) => {}
             Some(_) => return Err("the secret of the proxy is wrong (secret-header)"),
-            // Somebody else on that machine, or the proxy for a page that is for everybody.
+            // Another process on the proxy's machine, or the proxy for a public page.
             None => return Ok(None),
         }
     }
@@ -48,10 +48,10 @@ pub(super) fn user(
     Ok(Some(Principal::known(format!("{NAME}:{user}").into(), groups, NAME.into())))
 }
 
-/// Does this come from where the proxy is?
+/// Returns whether the request comes from a place where the proxy is expected.
 pub(super) fn is_from(proxy: &Proxy, way: &Way<'_>) -> bool {
     proxy.from.iter().any(|from| match from {
-        // Who relays connections says where they come from, never who asks.
+        // A PROXY protocol relay reports the client's address, not its identity.
         From::Network(network) => {
             let is_direct = !way.is_unix() && !way.is_relayed;
             is_direct && network.contains(&way.address.to_canonical())
@@ -61,7 +61,8 @@ pub(super) fn is_from(proxy: &Proxy, way: &Way<'_>) -> bool {
     })
 }
 
-/// Is the proxy known by its certificate? Then that says nothing of who asks.
+/// Returns whether the proxy is recognized by its certificate. That certificate then identifies the proxy, not the
+/// user.
 pub(super) fn is_by_certificate(proxy: &Proxy, way: &Way<'_>) -> bool {
     let named = |from: &From| match (from, way.certificate) {
         (From::Mtls(name), Some(names)) => names.has(name),
@@ -70,7 +71,7 @@ pub(super) fn is_by_certificate(proxy: &Proxy, way: &Way<'_>) -> bool {
     proxy.from.iter().any(named)
 }
 
-/// The only value of a header. Two of them are one too many: the proxy wrote one, and whoever asks the other.
+/// Returns the value of a header. Fails if it occurs twice: one value could be the proxy's and the other the client's.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Bad> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

@@ -1,15 +1,15 @@
-//! How often somebody may ask: so many in a second, evenly, with as many at once.
+//! Rate limits: at most `n` requests per period, evenly spread, with bursts of up to `n`.
 //!
-//! Kept is only when the next request would be on time (the generic cell rate algorithm), so each takes a few bytes.
+//! Only the time at which the next request is due is stored per client (the generic cell rate algorithm), so a client
+//! takes only a few bytes.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use leasehold_base::sync::lock;
 use leasehold_core::{Span, Timestamp};
-
-use crate::sync::lock;
 
 /// Maximum clients in the table. Clients whose time has passed are forgotten first; if none has passed, further clients
 /// have to wait.
@@ -17,13 +17,13 @@ const REMEMBERED_MAX: usize = 100_000;
 /// Minimum time between two searches for clients whose time has passed.
 const FORGET_EVERY: Duration = Duration::from_millis(100);
 
-/// How often each of many may do something.
+/// A rate limiter for many clients, each with a separate limit.
 pub(crate) struct Rates<K> {
     remembered: Mutex<Remembered<K>>,
 }
 
 struct Remembered<K> {
-    /// When the next of each would be on time.
+    /// When each client's next request is due.
     due: HashMap<K, Timestamp>,
     /// The next search for clients whose time has passed happens after this.
     forget_at: Timestamp,
@@ -65,7 +65,8 @@ impl<K> Default for Rates<K> {
 }
 
 impl<K: Eq + Hash> Rates<K> {
-    /// One more of `key`'s, of `n` allowed in each `period` and at once; or how long to wait before the next.
+    /// Counts a request of `key`, of which `n` are allowed per `period`. Fails with the time to wait if there are too
+    /// many.
     pub(crate) fn take(
         &self,
         key: K,
@@ -116,7 +117,7 @@ mod tests {
         let own = |ms| Err(Late::Own(Duration::from_millis(ms)));
         assert_eq!(rates.take("a", at(0), 10, SECOND), own(100));
         assert_eq!(rates.take("b", at(0), 10, SECOND), Ok(()), "each by itself");
-        // What was told is true: not before, and then.
+        // The reported wait is exact: one millisecond earlier the request is still rejected.
         assert_eq!(rates.take("a", at(99), 10, SECOND), own(1));
         assert_eq!(rates.take("a", at(100), 10, SECOND), Ok(()));
         assert!(rates.take("a", at(100), 10, SECOND).is_err());

@@ -1,4 +1,4 @@
-//! Looking at the files again while the server runs.
+//! Reloads the auth and TLS files while the server runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;
 
-/// Files that cannot be used are complained of this often, as long as nothing else is wrong with them.
+/// How often the same problem with an invalid file is logged.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// For ever: every two seconds, and whenever `now` is rung. First who may do what, then by which CA of that clients are
-/// let in, and by which certificate the server is known.
+/// Re-reads the files every two seconds and whenever `now` is notified. Runs until the process ends.
+///
+/// Each round first reloads the auth files, then the CA for client certificates and the server's own certificate.
 pub(crate) async fn keep_up(
     gate: Arc<Gate>,
     tls: Option<Arc<Tls>>,
@@ -26,7 +27,7 @@ pub(crate) async fn keep_up(
     audit: Option<Arc<Audit>>,
 ) {
     let mut changes = gate.changes();
-    // Whoever waited at the start was let in by files that may have changed since.
+    // The files may have changed since the waits that already existed at startup were permitted.
     let (mut must_look, mut n_keys, mut is_asked) = (true, 0, false);
     let (mut policy, mut certificate) = (Complaint::default(), Complaint::default());
     loop {
@@ -38,7 +39,7 @@ pub(crate) async fn keep_up(
         if gate.is_on() {
             metrics.auth_stale.get_or_create(&[]).set(stale_ms / 1000);
         }
-        // A key counts no more when it is taken out, and when its time is over. Nor does who has signed out.
+        // A wait can lose its credential because a key was removed or expired, or because a user signed out.
         let live = gate.authority().map_or(0, |now| now.live_keys(engine.wall_ms()).len());
         let has_changed = changes.as_mut().is_some_and(|changes| {
             let has_changed = changes.has_changed().unwrap_or(false);
@@ -48,7 +49,7 @@ pub(crate) async fn keep_up(
         must_look |= has_changed || live != n_keys || gate.waits().is_some_and(|w| w.are_many());
         n_keys = live;
         if must_look {
-            // If the engine cannot be asked now, it is asked next time.
+            // If the engine is unavailable now, the next round tries again.
             must_look = enforce::end_waits(&gate, &engine).await.is_err();
         }
         if gate.is_on() {
@@ -69,7 +70,7 @@ pub(crate) async fn keep_up(
     }
 }
 
-/// Returns when somebody signs out, or when the policy is another. That it was so can still be seen then.
+/// Returns when the policy changes or a user signs out. The change stays marked as unseen for the caller.
 async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
     if let Some(changes) = changes
         && changes.changed().await.is_ok()
@@ -79,12 +80,12 @@ async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
     std::future::pending().await
 }
 
-/// What was last said to be wrong, and when.
+/// The last logged problem, and when it was logged.
 #[derive(Default)]
 struct Complaint(Option<(Instant, String)>);
 
 impl Complaint {
-    /// Is it time to say this? Always, if somebody has asked or something else is wrong than before.
+    /// Returns whether to log this problem now: always if the reload was requested or the problem is a new one.
     fn is_due(&mut self, why: &str, is_asked: bool) -> bool {
         let said = self.0.as_ref().filter(|(_, said)| said == why);
         let is_due = is_asked || said.is_none_or(|(at, _)| at.elapsed() >= COMPLAIN_EVERY);
@@ -94,13 +95,13 @@ impl Complaint {
         is_due
     }
 
-    /// Nothing is wrong any more. Was anything?
+    /// Clears the problem. Returns whether there was one.
     fn is_over(&mut self) -> bool {
         self.0.take().is_some()
     }
 }
 
-/// Says what came of looking at the auth file again: always, if somebody asked for it by a signal.
+/// Logs the result of a reload of the auth file. A reload requested by a signal is always logged.
 fn tell(reloaded: &Reloaded, gate: &Gate, is_asked: bool, complaint: &mut Complaint) {
     match reloaded {
         Reloaded::Same if complaint.is_over() || is_asked => {

@@ -1,52 +1,53 @@
-//! Who the last request of a connection was from. Clients send the same credential with every request; it is looked at
-//! again only when something could have changed.
+//! Caches the caller of a connection.
+//!
+//! Clients send the same credential with every request. It is checked again only when the result could have changed.
 
 use std::sync::{Arc, Mutex};
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use leasehold_base::sync::lock;
 
 use super::Caller;
 use super::issuer::Issuer;
 use super::policy::is_same;
-use crate::sync::lock;
 
-/// Longer ones are not remembered: there are as many of these as connections.
+/// Maximum length of a cached header. There can be one per connection.
 const BYTES_MAX: usize = 4096;
 
-/// Who the last request of one connection was from. Nobody, for one that is new.
+/// The caller of the last request on a connection; empty for a new connection.
 ///
-/// What it holds counts for the same `Authorization` header to the byte, on the same connection, under the same policy,
-/// and until it ends. Whoever shows a cookie as well is looked at anew, and so is everybody who comes by a proxy that
-/// says who asks.
+/// The entry applies to requests with a byte-identical `Authorization` header on the same connection, under the same
+/// policy, until the credential expires. Requests with a cookie, and requests from a proxy that names users, are never
+/// served from the cache.
 #[derive(Debug, Default)]
 pub struct Remembered(Mutex<Option<Box<Last>>>);
 
 #[derive(Debug)]
 struct Last {
-    /// The header; `None`: there was none.
+    /// The `Authorization` header; `None` if the request had none.
     shown: Option<Box<[u8]>>,
     caller: Caller,
-    /// Of the policy it was found out by.
+    /// The epoch of the policy that identified the caller.
     epoch: u64,
     term: Term,
 }
 
-/// How long what was found out counts, as long as the policy is the same.
+/// How long a cached caller stays valid under an unchanged policy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Term {
-    /// When it ends by itself, in epoch milliseconds.
+    /// When it expires, in epoch milliseconds.
     ends_ms: Option<i64>,
-    /// Whose token it is, and how often that issuer's tokens had been forgotten by then.
+    /// The token's issuer, and how often that issuer's token cache had been cleared by then.
     issuer: Option<(Arc<Issuer>, u64)>,
 }
 
 impl Term {
-    /// No longer than until then.
+    /// Ends the term at `ends_ms` at the latest.
     pub(super) fn end(&mut self, ends_ms: Option<i64>) {
         self.ends_ms = [self.ends_ms, ends_ms].into_iter().flatten().min();
     }
 
-    /// No longer than this issuer's tokens are remembered.
+    /// Ends the term when this issuer's token cache is cleared.
     pub(super) fn bind(&mut self, issuer: &Arc<Issuer>, n_forgotten: u64) {
         self.issuer = Some((issuer.clone(), n_forgotten));
     }
@@ -60,7 +61,7 @@ impl Term {
 }
 
 impl Remembered {
-    /// Who this request is from, if that is known without looking.
+    /// Returns the cached caller, if the cache applies to this request.
     pub(crate) fn caller(
         &self,
         headers: &HeaderMap,
@@ -76,7 +77,7 @@ impl Remembered {
         (is_it && last.term.counts(wall_ms)).then(|| last.caller.clone())
     }
 
-    /// Whoever shows this again is this caller.
+    /// Caches the caller for later requests with the same header.
     pub(super) fn keep(&self, headers: &HeaderMap, caller: &Caller, epoch: u64, term: Term) {
         let Some(shown) = only(headers) else { return };
         if shown.is_some_and(|shown| shown.len() > BYTES_MAX) {
@@ -87,7 +88,7 @@ impl Remembered {
     }
 }
 
-/// The header, if there is not more than one of it.
+/// Returns the `Authorization` header, or `None` if there is more than one.
 fn only(headers: &HeaderMap) -> Option<Option<&HeaderValue>> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (first, second) = (values.next(), values.next());

@@ -1,30 +1,30 @@
-//! What somebody may be allowed to do.
+//! The rights that rules grant.
 
 use std::fmt;
 
-/// A right, on locks or files.
+/// A right that a rule can grant, on locks or files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Right {
-    /// See locks.
+    /// Read locks, leases and their history.
     Read,
-    /// Take locks.
+    /// Acquire locks.
     Acquire,
-    /// Take locks away from others.
+    /// Revoke leases of other principals.
     Revoke,
-    /// See files.
+    /// Read files.
     FilesRead,
-    /// Change files.
+    /// Write files.
     FilesWrite,
-    /// Everything.
+    /// All rights, including server administration.
     Admin,
 }
 
 impl Right {
-    /// All there are.
+    /// All rights.
     pub const ALL: [Self; 6] =
         [Self::Read, Self::Acquire, Self::Revoke, Self::FilesRead, Self::FilesWrite, Self::Admin];
 
-    /// As it is written in rules.
+    /// Returns the name used in rules.
     pub fn name(self) -> &'static str {
         match self {
             Right::Read => "read",
@@ -38,7 +38,7 @@ impl Right {
 }
 
 impl Right {
-    /// Does whoever has this have `other` too?
+    /// Returns whether this right includes `other`.
     pub fn implies(self, other: Self) -> bool {
         self == other
             || match self {

@@ -1,4 +1,4 @@
-//! Somebody who is known, and what the policy says of them: looked up once, not for every question they ask.
+//! A principal with the rules and quota that apply to it, looked up once instead of for every check.
 
 use std::sync::Arc;
 
@@ -8,26 +8,27 @@ use super::gate::Authority;
 use super::policy::{Quota, Rule};
 use super::{Principal, Right};
 
-/// Where somebody stands with a policy. A connection shares one between its requests, and with no other connection.
+/// A principal with its rules and quota under one policy. The requests of a connection share it; connections do not.
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) principal: Principal,
-    /// Who the certificate of the connection was let in by: an id of `[mtls]`, whatever else proves who asks.
+    /// The `[mtls]` settings (by id) under which the connection's certificate was accepted, even if another credential
+    /// identifies the caller.
     pub(super) certified_by: Option<Arc<str>>,
-    /// `None`: nobody is asked who they are, and everybody may everything.
+    /// `None`: authentication is off and every caller has full access.
     by: Option<By>,
 }
 
 #[derive(Debug)]
 struct By {
     authority: Arc<Authority>,
-    /// The places of the rules that are about them, and of their quota.
+    /// Indexes of the rules that apply to the principal.
     rules: Box<[usize]>,
     quota: Option<usize>,
 }
 
 impl Standing {
-    /// Everybody's where nobody is asked.
+    /// Returns the standing of every caller while authentication is off.
     pub(super) fn unasked() -> Arc<Self> {
         Arc::new(Self { principal: Principal::anonymous(), certified_by: None, by: None })
     }
@@ -46,12 +47,12 @@ impl Standing {
         self.by.as_ref().map(|by| &by.authority)
     }
 
-    /// Is any rule about them?
+    /// Returns whether any rule applies to the principal.
     pub(super) fn has_rules(&self) -> bool {
         self.by.as_ref().is_some_and(|by| !by.rules.is_empty())
     }
 
-    /// The rules that give them this right anywhere.
+    /// Returns the rules that grant the principal this right on any lock.
     pub(super) fn granting(&self, right: Right) -> impl Iterator<Item = &Rule> {
         let by = self.by.as_ref();
         let places = by.map_or(&[][..], |by| &by.rules);
@@ -59,24 +60,24 @@ impl Standing {
         places.iter().filter_map(at).filter(move |rule| rule.grants(right))
     }
 
-    /// The rule that lets them do this to this lock, if there is one.
+    /// Returns a rule that grants this right on this lock, if there is one.
     pub(super) fn rule(&self, right: Right, lock: &LockKey) -> Option<&Rule> {
         self.granting(right).find(|rule| rule.covers(&lock.namespace, &lock.name))
     }
 
-    /// The rule that lets them do this on some lock of `namespace`, or of any.
+    /// Returns a rule that grants this right on some locks in `namespace`, or in any namespace if `None`.
     pub(super) fn rule_somewhere(&self, right: Right, namespace: Option<&str>) -> Option<&Rule> {
         let is_in = |rule: &&Rule| namespace.is_none_or(|name| rule.covers_namespace(name));
         self.granting(right).find(is_in)
     }
 
-    /// The rule that lets them do this in every namespace.
+    /// Returns a rule that grants this right on all locks in all namespaces.
     pub(super) fn rule_everywhere(&self, right: Right) -> Option<&Rule> {
         let is_all = |rule: &&Rule| rule.covers_all_namespaces() && rule.covers_all_names();
         self.granting(right).find(is_all)
     }
 
-    /// What they may have, and how often they may ask.
+    /// Returns the quota that applies to the principal.
     pub(super) fn quota(&self) -> Option<&Quota> {
         let by = self.by.as_ref()?;
         by.quota.and_then(|at| by.authority.quota_at(at))

@@ -1,8 +1,7 @@
-//! Tickets: what lets a client ask again that does not show its credential twice.
+//! Tickets: short-lived credentials for clients that do not send their own credential twice.
 //!
-//! A ticket says who asked, what for and until when, signed with a secret of this process. It is worth no more than
-//! what its owner showed: whoever comes with one has the rights they have now, and none if that does not count any
-//! more.
+//! A ticket contains the principal, a scope and an expiry time, signed with a secret of this process. A request with a
+//! ticket has the rights that its principal has at that time, and none if the original credential is no longer valid.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,7 +14,7 @@ use super::{Caller, Denied, Principal};
 use crate::engine::EngineHandle;
 use crate::mac;
 
-/// The header a ticket comes in. Not `Authorization`: a client may have something of its own to say there.
+/// The request header that carries a ticket. Not `Authorization`, which the client might use for its own credential.
 pub(crate) const HEADER: &str = "x-leasehold-ticket";
 
 const UNKNOWN: &str = "the ticket of this transfer is not of this server, or of before its last restart; ask for the \
@@ -24,12 +23,12 @@ const OVER: &str = "the ticket of this transfer has expired; ask for the transfe
 const OTHERS: &str =
     "the ticket of this transfer was given to somebody else, or for something else";
 
-/// What tickets are signed with. A restart draws another.
+/// The key that signs tickets. Every process generates its own, so a restart invalidates all tickets.
 pub(super) struct Seal([u8; 32]);
 
 impl Seal {
     pub(super) fn draw() -> Self {
-        Self(crate::random::bytes())
+        Self(leasehold_base::random::bytes())
     }
 
     fn of(&self, claims: &str) -> Hmac<Sha256> {
@@ -52,12 +51,12 @@ impl Seal {
     }
 }
 
-/// What a ticket says.
+/// The content of a ticket.
 #[derive(Serialize, Deserialize)]
 struct Claims {
-    /// What it is for.
+    /// The operation the ticket is for.
     scope: String,
-    /// Until when, in nanoseconds of lock time.
+    /// Expiry, in nanoseconds of lock time.
     until: u64,
     name: String,
     groups: Vec<String>,
@@ -66,7 +65,7 @@ struct Claims {
 }
 
 impl Caller {
-    /// A ticket for this and nothing else. `None`: whoever asks needs none.
+    /// Returns a ticket for this scope only, or `None` if the caller needs no ticket because it is anonymous.
     pub(crate) fn ticket(&self, scope: &str, ttl: Span, engine: &EngineHandle) -> Option<String> {
         let who = self.principal();
         let gate = self.authority().filter(|_| !who.is_anonymous())?.gate()?;
@@ -80,7 +79,7 @@ impl Caller {
         })
     }
 
-    /// The same, as whoever was given this ticket.
+    /// Returns this caller as the principal of the ticket.
     pub(crate) fn with_ticket(
         &self,
         ticket: &str,

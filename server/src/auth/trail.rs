@@ -1,37 +1,37 @@
-//! What is known of a request beside who makes it, for the audit file and the log.
+//! Facts about a request for the audit file and the change log, in addition to its principal.
 
 use std::sync::{Arc, Mutex};
 
+use leasehold_base::sync::lock;
 use leasehold_core::{Call, LockKey};
 
 use super::Right;
 use super::policy::Rule;
-use crate::sync::lock;
 
-/// Goes with a caller whose acts are written down.
+/// Collects facts about a request while it is handled. Attached to callers whose requests are audited or logged.
 #[derive(Debug)]
 pub(crate) struct Trail {
-    /// From where.
+    /// The client's address.
     peer: Arc<str>,
-    /// What the client calls the request.
+    /// The request id that the client sent.
     request_id: Option<Box<str>>,
-    /// Is what it does written to an audit file?
+    /// Whether an audit file records the request.
     is_audited: bool,
-    /// What the log calls it; `None`: changes are not logged.
+    /// How the change log identifies the request; `None` if changes are not logged.
     logged: Option<Logged>,
     seen: Mutex<Seen>,
 }
 
-/// What a request is called in the log.
+/// How the change log identifies a request.
 #[derive(Debug, Default)]
 pub(crate) struct Logged {
-    /// The protocol, where paths have no pattern.
+    /// The name of the protocol, for protocols without path patterns.
     pub(crate) route: &'static str,
     pub(crate) request_id: Option<Arc<str>>,
     pub(crate) trace_id: Option<Arc<str>>,
 }
 
-/// Do changes have lines in the log, so that it must be known who asks for them?
+/// Returns whether changes are logged, so that the caller of each change must be recorded.
 pub(crate) fn are_changes_logged() -> bool {
     tracing::enabled!(target: "change", tracing::Level::INFO)
 }
@@ -53,7 +53,7 @@ impl Trail {
         Self { peer, request_id, is_audited, logged, seen: Mutex::default() }
     }
 
-    /// Which pattern the path has.
+    /// Records the route pattern that matched the request's path.
     pub(crate) fn take_route(&self, pattern: &str) {
         if self.logged.is_some() {
             lock(&self.seen).route = Some(pattern.into());
@@ -64,7 +64,7 @@ impl Trail {
         self.is_audited
     }
 
-    /// The request as the log tells of it, if it does.
+    /// Returns the request as the change log records it, or `None` if changes are not logged.
     pub(super) fn call(&self, principal: &Arc<str>) -> Option<Call> {
         let Logged { route, request_id, trace_id } = self.logged.as_ref()?;
         Some(Call {
@@ -76,7 +76,7 @@ impl Trail {
         })
     }
 
-    /// By which rule something was allowed, or what was not.
+    /// Records the rule that granted a right, or the right and lock that were denied.
     pub(super) fn note(&self, rule: Option<&Rule>, right: Right, on: Option<&LockKey>) {
         let mut seen = lock(&self.seen);
         match (rule, on) {
@@ -94,12 +94,12 @@ impl Trail {
         self.request_id.as_deref()
     }
 
-    /// The rule that allowed the last thing that was asked for.
+    /// Returns the rule that granted the last check.
     pub(super) fn rule(&self) -> Arc<str> {
         lock(&self.seen).rule.clone().unwrap_or_default()
     }
 
-    /// What was not allowed.
+    /// Returns the right that was denied, and the lock.
     pub(crate) fn denied(&self) -> Option<(Right, LockKey)> {
         lock(&self.seen).denied.clone()
     }

@@ -1,4 +1,4 @@
-//! What somebody may see of many locks.
+//! Which locks a caller can see in lists.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use leasehold_core::LockKey;
 use super::Right;
 use super::standing::Standing;
 
-/// The rows of a list, of events, of history that somebody may see.
+/// Filter for lists, events and history: the entries that a caller can see. The default shows everything.
 #[derive(Clone, Default)]
 pub struct View(Option<Arc<Seen>>);
 
@@ -27,23 +27,23 @@ impl View {
         Self(Some(Arc::new(Seen { standing, right, with_own: true })))
     }
 
-    /// Is everything in it?
+    /// Returns whether the filter shows everything.
     pub(crate) fn is_all(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Is this lock in it?
+    /// Returns whether the filter shows this lock.
     pub(crate) fn shows(&self, lock: &LockKey) -> bool {
         self.0.as_ref().is_none_or(|seen| seen.standing.rule(seen.right, lock).is_some())
     }
 
-    /// Is a lease of this principal on this lock in it?
+    /// Returns whether the filter shows a lease of this principal on this lock.
     pub(crate) fn shows_lease(&self, lock: &LockKey, principal: &str) -> bool {
         let Some(seen) = &self.0 else { return true };
         seen.with_own && **seen.standing.principal.name() == *principal || self.shows(lock)
     }
 
-    /// Is there anything in it whose name begins so?
+    /// Returns whether the filter can show any lock whose name starts with `prefix`.
     pub(crate) fn reaches_into(&self, namespace: &str, prefix: &str) -> bool {
         self.0.as_ref().is_none_or(|seen| {
             let mut rules = seen.standing.granting(seen.right);

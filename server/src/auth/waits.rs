@@ -1,50 +1,54 @@
-//! By what those wait who need not be connected: the journal knows only their names, groups and certificates say more.
+//! Credentials of waiters that do not need a connection.
+//!
+//! The journal stores only principal names. Whether a wait is still permitted can also depend on groups and
+//! certificates,
+//! so these are kept here.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use leasehold_base::sync::lock;
 use leasehold_core::LeaseNumber;
 
 use super::Principal;
-use crate::sync::lock;
 
-/// What is kept of those who wait no more, before it is cleared out.
+/// How many entries of ended waits can accumulate before they are removed.
 const SPARE: usize = 1000;
 
-/// Who waits, as their credential said it. In memory: after a restart only names are known.
+/// The principals of waiting leases, kept in memory. After a restart only the names in the journal are known.
 #[derive(Default)]
 pub(super) struct Waits(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
     by: HashMap<LeaseNumber, Principal>,
-    /// How many there were when they were last cleared out.
+    /// Number of entries after the last cleanup.
     n_cleared: usize,
 }
 
 impl Waits {
-    /// This lease waits by what `who` showed.
+    /// Records that this lease waits for the principal `who`.
     pub(super) fn add(&self, lease: LeaseNumber, who: &Principal) {
         lock(&self.0).by.insert(lease, who.clone());
     }
 
-    /// Whoever waits with this lease, if this process knows.
+    /// Returns the principal of this waiting lease, if this process recorded it.
     pub(super) fn who(&self, lease: LeaseNumber) -> Option<Principal> {
         lock(&self.0).by.get(&lease).cloned()
     }
 
-    /// Is it worth looking who still waits?
+    /// Returns whether there are enough entries to make a cleanup worthwhile.
     pub(super) fn are_many(&self) -> bool {
         let known = lock(&self.0);
         known.by.len() > 2 * known.n_cleared + SPARE
     }
 
-    /// Those that are known now, to be cleared of whoever waits no more.
+    /// Returns all recorded leases, as candidates for a cleanup.
     pub(super) fn numbers(&self) -> Vec<LeaseNumber> {
         lock(&self.0).by.keys().copied().collect()
     }
 
-    /// Forgets these.
+    /// Removes the entries of these leases.
     pub(super) fn clear(&self, gone: impl IntoIterator<Item = LeaseNumber>) {
         let mut known = lock(&self.0);
         for lease in gone {

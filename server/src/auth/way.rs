@@ -1,4 +1,4 @@
-//! How a request came, as far as that says something of who asks.
+//! How a request reached the server, as far as this matters for authentication.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -6,21 +6,21 @@ use std::path::Path;
 use super::Remembered;
 use crate::door::CertificateNames;
 
-/// How a request came.
+/// How a request reached the server: address, socket, certificate and browser context.
 pub(crate) struct Way<'a> {
-    /// From where; for a Unix socket, this machine.
+    /// The client's address; for a Unix socket, the loopback address.
     pub(crate) address: IpAddr,
-    /// That is what a header of the PROXY protocol says.
+    /// Whether `address` comes from a PROXY protocol header.
     pub(crate) is_relayed: bool,
-    /// The path of the Unix socket it came by.
+    /// The path of the Unix socket that received the request.
     pub(crate) unix_path: Option<&'a Path>,
-    /// The names in the certificate of the other end, if it showed one.
+    /// The names in the client's certificate, if it sent one.
     pub(crate) certificate: Option<&'a CertificateNames>,
-    /// Nobody on the way could read or change it: TLS, this machine, or a trusted proxy that says so.
+    /// Whether the request was protected on its way: TLS, the local machine, or a trusted proxy that reports HTTPS.
     pub(crate) is_private: bool,
-    /// A page of another origin asks that may: what a browser adds by itself is not its own.
+    /// Whether a page of another, allowed origin sent the request. Cookies that the browser attached are then ignored.
     pub(crate) is_of_other_page: bool,
-    /// Who the last request of its connection was from; `None`: nobody remembers.
+    /// The caller cached for this connection; `None` if callers are not cached.
     pub(crate) remembered: Option<&'a Remembered>,
 }
 

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use super::status::{Node, Status};
 use crate::metrics::Metrics;
-use crate::store::Error;
+use leasehold_store::Error;
+use leasehold_store::status::{Node, Status};
 
 /// How often etcd is asked though nobody looks, so that a server that is gone is remembered.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -125,7 +125,34 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use super::*;
-    use crate::cluster::status::tests::three;
+
+    /// A cluster of three nodes without a leader.
+    fn three() -> Status {
+        let node = |name: &str| Node {
+            node: name.into(),
+            address: format!("http://{name}:8080"),
+            version: "0.2.0".into(),
+            formats: vec![1],
+            seq: 99,
+            behind_s: None,
+            unreached: None,
+        };
+        Status {
+            store: "s".into(),
+            generation: 7,
+            format: 1,
+            head: 100,
+            snapshot: 50,
+            leader: None,
+            nodes: ["n1", "n2", "n3"].map(node).to_vec(),
+            paused: false,
+            drained: Vec::new(),
+            rewound: false,
+            moved_to: None,
+            unreadable: Vec::new(),
+            etcd: Vec::new(),
+        }
+    }
 
     fn names(known: &Known) -> Vec<(String, bool)> {
         let servers = known.seen().servers;

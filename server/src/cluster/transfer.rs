@@ -57,7 +57,7 @@ mod built {
 
     use super::Home;
     use crate::cluster::{Access, built::not_built};
-    use crate::store::{Error, sqlite};
+    use leasehold_store::{Error, sqlite};
 
     /// Cannot be done.
     pub fn backup(_: &Access, _: &Path) -> Result<sqlite::Copied, Error> {

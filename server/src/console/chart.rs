@@ -1,4 +1,4 @@
-//! Charts, drawn from the server's own samples.
+//! Charts of the samples that this server has taken.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::page::count;
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 40.0;
 
-/// A line without words, beside a number that says what it is: from one end to the other, however long that is.
+/// Renders a line without labels, to be shown next to a number. The samples fill the whole width.
 pub(super) fn spark(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
     let traced = trace(samples, of, samples.len());
     html! {
@@ -18,7 +18,7 @@ pub(super) fn spark(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
     }
 }
 
-/// A chart with its name, what it reaches up to, and what it shows said in words.
+/// Renders a chart with its name and maximum, and with a text description for screen readers.
 pub(super) fn chart(word: &str, samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
     let most = samples.iter().map(&of).fold(0.0, f64::max);
     let latest = samples.last().map_or(0.0, &of);
@@ -35,7 +35,7 @@ pub(super) fn chart(word: &str, samples: &[Sample], of: impl Fn(&Sample) -> f64)
     }
 }
 
-/// `1,600.6`: whole numbers have no fraction.
+/// Formats a number with one decimal, such as `1,600.6`; integers have no decimal.
 fn figure(n: f64) -> String {
     let tenths = (n * 10.0).round() as usize;
     match tenths % 10 {
@@ -44,7 +44,8 @@ fn figure(n: f64) -> String {
     }
 }
 
-/// The newest at the right end of room for so many; what was not sampled yet is left out.
+/// Renders a line of up to `n_room` samples with the newest sample at the right end. If there are fewer samples, the
+/// left part stays empty.
 fn trace(samples: &[Sample], of: impl Fn(&Sample) -> f64, n_room: usize) -> Markup {
     if samples.len() < 2 {
         return html! {};

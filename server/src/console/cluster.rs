@@ -1,18 +1,18 @@
-//! The servers that share a store: who leads, who follows, how far behind. On one machine it says so.
+//! The cluster page: the leader, the followers and how far they are behind. Without a cluster, it shows this server.
 
 use std::time::Instant;
 
 use axum::response::Response;
+use leasehold_store::status::Status;
 use maud::{Markup, html};
 
 use super::chart::chart;
 use super::visit::{Trouble, Visit};
 use crate::cluster::roster::{Heard, Seen};
-use crate::cluster::status::Status;
 use crate::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
-use crate::store::Room;
+use leasehold_store::Room;
 
-/// How often the page is asked for again: that a server comes or goes is no event of a lock.
+/// Interval at which the page is reloaded, because no lock event reports that a server has joined or left.
 const PACE_MS: u32 = 2000;
 
 pub(super) async fn show(visit: Visit) -> Response {
@@ -21,7 +21,7 @@ pub(super) async fn show(visit: Visit) -> Response {
 
 async fn page(visit: &Visit) -> Result<Page, Trouble> {
     visit.check_known()?;
-    // The addresses of servers are for those who may see what is counted over everything.
+    // Server addresses are shown only to users who can see data of all namespaces.
     let seen = match visit.app.roster.as_ref().filter(|_| visit.sees_all()) {
         Some(roster) => Some(roster.now().await),
         None => None,
@@ -49,7 +49,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     Ok(Page::new("Cluster", body).at(Place::Cluster).live("/console/live").pace(PACE_MS))
 }
 
-/// All servers, and what an operator has to know of them.
+/// Renders the list of servers and the warnings for the operator.
 fn servers(Seen { status, servers }: &Seen) -> Markup {
     let now = Instant::now();
     html! {
@@ -75,7 +75,7 @@ fn servers(Seen { status, servers }: &Seen) -> Markup {
     }
 }
 
-/// What keeps servers from leading.
+/// Renders the problems that keep servers from becoming leader.
 fn notes(status: &Status) -> Markup {
     html! {
         @if status.leader.is_none() {
@@ -131,7 +131,7 @@ fn row(Heard { node, at, is_there }: &Heard, status: Option<&Status>, now: Insta
     }
 }
 
-fn behind(status: &Status, node: &crate::cluster::status::Node) -> Markup {
+fn behind(status: &Status, node: &leasehold_store::status::Node) -> Markup {
     let n = usize::try_from(status.records_behind(node)).unwrap_or(usize::MAX);
     let records = if n == 1 { " record" } else { " records" };
     html! {
@@ -143,7 +143,7 @@ fn behind(status: &Status, node: &crate::cluster::status::Node) -> Markup {
     }
 }
 
-/// The server that has answered.
+/// Renders the state of the server that has answered the request.
 fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
     let app = &visit.app;
     let (health, status) = (app.engine.health(), seen.and_then(|seen| seen.status.as_ref().ok()));
@@ -198,7 +198,7 @@ fn whole(n: u64) -> String {
     count(usize::try_from(n).unwrap_or(usize::MAX))
 }
 
-/// How much room etcd has left.
+/// Renders how much of its quota etcd uses.
 fn room(room: Room) -> Markup {
     html! {
         @if room.quota > 0 {

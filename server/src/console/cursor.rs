@@ -1,4 +1,5 @@
-//! Where a page of locks begins, as its address says it. It names a lock that its reader was shown, and nothing else.
+//! The start of a page of locks, as a URL parameter. It contains only the name and rank of a lock that the user has
+//! seen.
 
 use leasehold_core::LockKey;
 
@@ -6,12 +7,12 @@ use super::visit::Trouble;
 use crate::dialect::cursor;
 use crate::engine::Place;
 
-/// Longest: hexadecimal digits of a namespace, a name and some more.
+/// Maximum length: the hexadecimal digits of a namespace, a name and some punctuation.
 const BYTES_MAX: usize = 16 * 1024;
 
 pub(super) fn of(place: &Place) -> String {
     let Place { rank, key } = place;
-    // Texts and numbers can always be written.
+    // Serializing strings and numbers cannot fail.
     let text = serde_json::to_string(&(rank, &*key.namespace, &*key.name)).unwrap_or_default();
     cursor::of(&text)
 }

@@ -1,4 +1,4 @@
-//! Files, and who has them locked.
+//! The files page: lists a folder and shows which files are locked, and by whom.
 
 use axum::response::Response;
 use leasehold_core::{LockKey, LockView, Timestamp};
@@ -11,7 +11,7 @@ use crate::auth::Right;
 use crate::content::{Entry, Error, FilePath, Found, Listing, ToRead};
 use crate::page::{Page, Place, Text, bytes, day, name, title};
 
-/// Entries on one page.
+/// Entries per page.
 const PAGE: usize = 100;
 
 #[derive(Deserialize, Default)]
@@ -24,7 +24,7 @@ struct Params {
 type Locked = Option<(LockKey, Box<LockView>)>;
 
 pub(super) async fn show(mut visit: Visit) -> Response {
-    // Other rights count here.
+    // The rights to files apply here.
     visit.caller = visit.caller.clone().of_files();
     visit.answer(page(&visit).await)
 }
@@ -70,12 +70,12 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     Ok(Page::new("Files", body).at(Place::Files).live("/console/live"))
 }
 
-/// What is in the folder, as far as it may be seen.
+/// Lists the entries of the folder that the user can see.
 async fn list(visit: &Visit, params: &Params) -> Result<(FilePath, Listing), Trouble> {
     let nothing = || Trouble::Missing("there is no such folder".into());
     let content = visit.app.content.clone();
     let content = content.ok_or_else(|| Trouble::Missing("this server keeps no files".into()))?;
-    // Where nobody is asked who they are, files may still be for those with a session only.
+    // Without authentication, files can still be restricted to clients with a session.
     if !visit.caller.is_asked() && !visit.app.dialect.files.is_public {
         let why = "files are only for those with a session on this server (files-public)";
         return Err(Trouble::Denied(crate::auth::Denied::Forbidden(why.into())));
@@ -95,7 +95,7 @@ async fn list(visit: &Visit, params: &Params) -> Result<(FilePath, Listing), Tro
     }
 }
 
-/// Each with its lock. Folders have none.
+/// Returns each entry with its lock. Folders are listed without locks.
 async fn locked(
     visit: &Visit,
     folder: &FilePath,
@@ -105,7 +105,7 @@ async fn locked(
         let path = FilePath::plain(&format!("{}{}", folder.as_str(), entry.name))?;
         let lock = path.lock(&visit.app);
         let is_file = entry.facts.is_some();
-        // A path too long for a name has a lock of another, which may be covered by another rule.
+        // The lock name of a very long path contains a hash, so a different rule can apply to it.
         (is_file && visit.caller.check(Right::FilesRead, &lock).is_ok()).then_some(lock)
     };
     let keys: Vec<_> = entries.iter().map(of).collect();
@@ -134,7 +134,7 @@ fn row(folder: &str, entry: &Entry, lock: &Locked, now: Timestamp) -> Markup {
     }
 }
 
-/// The way to the folder.
+/// Renders links to the folder and to the folders around it.
 fn trail(folder: &str) -> Markup {
     let names: Vec<_> = folder.split('/').filter(|name| !name.is_empty()).collect();
     html! {

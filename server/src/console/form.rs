@@ -1,4 +1,4 @@
-//! What a form sends.
+//! Reads HTML forms.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::app::App;
 use crate::http::body;
 
-/// The fields of a form of at most so many bytes; or what is wrong with it, in words.
+/// Returns the fields of a form of at most `n_bytes_max` bytes, or a message that describes the error.
 pub(super) async fn read<T: DeserializeOwned>(
     app: &App,
     body: Body,
@@ -20,7 +20,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     crate::dialect::query::parse(&uri).map_err(|why| why.replace("the query", "the form"))
 }
 
-/// Browsers send forms like this, and nobody else does so by mistake.
+/// Checks the content type. Browsers send forms with it, and no other client uses it by accident.
 pub(super) fn check_kind(headers: &HeaderMap) -> Result<(), String> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);

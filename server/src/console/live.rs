@@ -1,4 +1,5 @@
-//! Tells a page that something it may show has changed. What that is, it asks for again, by its reader's rights.
+//! Sends an event to a page when its data might have changed. The event has no content: the page reloads its data with
+//! the rights of the user.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,9 +18,9 @@ use crate::auth::{Caller, Right};
 use crate::engine::{Interest, Next, Reader};
 use crate::http::answers::Sending;
 
-/// A page that hears nothing for longer than a few of these takes its connection for dead.
+/// Interval of keep-alive messages. A page that misses a few of them assumes that its connection is dead.
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(5);
-/// However much happens, a page is told of it this often at most.
+/// Minimum time between two events for one page.
 const CHANGE_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Deserialize, Default)]
@@ -32,7 +33,7 @@ struct Params {
 pub(super) async fn follow(visit: Visit) -> Response {
     match begin(&visit) {
         Ok(response) => response,
-        // No page, and nowhere to go: it is a program that asks.
+        // A script makes this request, so it gets neither a page nor a redirect.
         Err(Trouble::Denied(denied)) => (denied.status(), denied.to_string()).into_response(),
         Err(Trouble::Later(why)) => {
             (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], why).into_response()
@@ -61,7 +62,7 @@ fn begin(visit: &Visit) -> Result<Response, Trouble> {
     Ok((head, Body::from_stream(frames)).into_response())
 }
 
-/// Until the page is gone, the engine stops, or its reader may see nothing any more.
+/// Sends events until the browser disconnects, the engine stops, or the user has lost all rights to read.
 async fn tell(visit: Visit, mut reader: Reader, sender: mpsc::Sender<Bytes>, _sending: Sending) {
     const CHANGE: &[u8] = b"event: change\ndata:\n\n";
     const SIGN_OF_LIFE: &[u8] = b":\n\n";
@@ -94,7 +95,7 @@ async fn tell(visit: Visit, mut reader: Reader, sender: mpsc::Sender<Bytes>, _se
     }
 }
 
-/// Something has happened that its reader may see, by what they may now.
+/// Waits for an event that the user can see with their current rights.
 async fn change(reader: &mut Reader, caller: &Caller) {
     loop {
         match reader.next().await {

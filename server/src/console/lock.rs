@@ -1,4 +1,4 @@
-//! One lock: who holds it, who waits, what happened to it, and how to take it away.
+//! The page of one lock: holders, queue, history, and the form to revoke it.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -14,26 +14,26 @@ use crate::dialect;
 use crate::engine::ReadLock;
 use crate::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
 
-/// How much of a queue is shown.
+/// Maximum number of waiters that the page shows.
 const QUEUE_SHOWN: usize = 100;
 
 #[derive(Deserialize)]
 struct Params {
     namespace: String,
     name: String,
-    /// Where the history goes on.
+    /// The history is shown from before this event on.
     #[serde(default)]
     before: String,
-    /// What has just been done.
+    /// The id of a notice to show.
     #[serde(default)]
     notice: String,
 }
 
-/// What stands above a lock, and in its form.
+/// The notice above the lock, and the text in the form.
 #[derive(Default)]
 struct Above<'a> {
     notice: Markup,
-    /// The reason somebody has typed.
+    /// The reason that the user has entered.
     typed: &'a str,
 }
 
@@ -49,7 +49,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     shown(visit, &key, &params.before, above).await
 }
 
-/// The lock again, with why it was not taken away, and with the reason that was typed.
+/// Shows the lock again after revoking failed, with the error and the reason that the user has entered.
 pub(super) async fn again(
     visit: &Visit,
     key: &LockKey,
@@ -95,7 +95,7 @@ async fn shown(
     Ok(Page::new(&*key.name, body).at(Place::Locks).live(live))
 }
 
-/// The lock as it is now.
+/// Reads the current state of the lock.
 pub(super) async fn look(
     visit: &Visit,
     key: &LockKey,
@@ -157,7 +157,7 @@ fn holder(visit: &Visit, lease: &LeaseView, now: Timestamp) -> Markup {
     }
 }
 
-/// JSON as people write it, and what is none as text.
+/// Formats metadata: JSON with indentation, anything else as text.
 fn written(dialect: leasehold_core::Dialect, metadata: &[u8]) -> String {
     let metadata = &dialect::shown_metadata(dialect, metadata);
     let parsed = serde_json::from_slice::<serde_json::Value>(metadata);
@@ -206,11 +206,12 @@ fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Markup {
     }
 }
 
-/// The form by which it is taken away from those who are named in it, and from nobody who comes after them.
+/// Renders the form to revoke the lock. It names the current holders, so that it cannot revoke the lock of a later
+/// holder.
 fn revocation(visit: &Visit, key: &LockKey, view: &LockView, typed: &str) -> Markup {
     let may = visit.caller.check(Right::Revoke, key);
     let n_kept = view.n_holders.saturating_sub(view.holders.len());
-    // In the address, because no field of a form can have every character that a name can.
+    // The lock is named in the URL, because form fields cannot transport every character that a name can contain.
     let action =
         address("/console/lock/revoke", &[("namespace", &key.namespace), ("name", &key.name)]);
     html! {

@@ -1,4 +1,4 @@
-//! All locks, of all namespaces its reader may read: searched, filtered, put in order and shown a page at a time.
+//! The list of locks in all namespaces that the user can read, with search, filters, sorting and pages.
 
 use axum::response::Response;
 use leasehold_core::{LapseRecord, LeaseView, LockKey, LockView, Owner, Span, Timestamp};
@@ -14,9 +14,9 @@ use crate::engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
 use crate::http::spelled::{meant, spelled};
 use crate::page::{Page, Place, Shape, Text, ago, count, left, name, state, tag, title};
 
-/// Locks on one page.
+/// Locks per page.
 const PAGE: usize = 50;
-/// Longest text that is searched for.
+/// Maximum length of the search text, in bytes.
 const SEARCH_BYTES_MAX: usize = 200;
 
 const STANDS: [(&str, Stand); 4] = [
@@ -33,7 +33,7 @@ const ORDERS: [(&str, Order); 5] = [
     ("waited", Order::Waited),
 ];
 
-/// What the address says. A form sends empty what was not filled in.
+/// Query parameters. Browsers send empty values for form fields without input.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Params {
@@ -58,7 +58,8 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     let now = visit.app.engine.now();
     let next =
         (tally.n_before + rows.len() < tally.n_wanted).then(|| tally.places.last()).flatten();
-    // The page before begins after the one more, or is the first.
+    // `before` contains up to one lock more than a page. If it does, the previous page starts after the first of them;
+    // otherwise the previous page is the first page.
     let before = (tally.n_before > 0).then(|| match tally.before.len() > PAGE {
         true => tally.before.first().map(cursor::of).unwrap_or_default(),
         false => String::new(),
@@ -99,7 +100,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
 }
 
 impl Params {
-    /// The same page with one thing changed. What is changed begins at the first page.
+    /// Returns the URL of this list with one parameter changed. It starts at the first page.
     fn with(&self, name: &str, value: &str) -> String {
         let all = [
             ("q", &*self.q),
@@ -114,7 +115,7 @@ impl Params {
     }
 }
 
-/// One of the words a parameter may have, or why not.
+/// Returns the value for a word, `None` for an empty parameter, or an error that lists the known words.
 fn one_of<T: Copy>(what: &str, word: &str, known: &[(&str, T)]) -> Result<Option<T>, Trouble> {
     if word.is_empty() {
         return Ok(None);
@@ -143,9 +144,9 @@ fn wanted(params: &Params) -> Result<Wanted, Trouble> {
     })
 }
 
-/// Goes through all locks, a bounded number in each turn of the engine.
+/// Visits all locks to filter, sort and count them. Each request to the engine visits a bounded number.
 async fn survey(visit: &Visit, wanted: Wanted) -> Result<Tally, Trouble> {
-    // However many look, only so many go through all locks at a time.
+    // Limits how many surveys run at the same time.
     let _sending = visit.app.answers.long(&visit.client)?;
     let (mut tally, mut from) = (Box::<Tally>::default(), 0);
     loop {
@@ -161,12 +162,12 @@ async fn survey(visit: &Visit, wanted: Wanted) -> Result<Tally, Trouble> {
     }
 }
 
-/// The locks of this page as they are now.
+/// Reads the current state of the locks on this page.
 async fn rows(visit: &Visit, tally: &Tally) -> Result<Vec<(LockKey, Box<LockView>)>, Trouble> {
     read(visit, tally.places.iter().map(|place| place.key.clone())).await
 }
 
-/// These locks, read together.
+/// Reads the state of several locks.
 pub(super) async fn read(
     visit: &Visit,
     keys: impl Iterator<Item = LockKey>,
@@ -185,7 +186,7 @@ pub(super) async fn read(
     Ok(rows)
 }
 
-/// How many there are of each kind; with what they were lately, for those who may see all of it.
+/// Renders the number of locks in each state. Users who can see all namespaces also get charts of recent samples.
 fn tiles(visit: &Visit, tally: &Tally) -> Markup {
     let samples = visit.sees_all().then(|| visit.app.samples.latest());
     let trace = |of: fn(&super::sample::Sample) -> f64| {
@@ -213,7 +214,7 @@ fn tiles(visit: &Visit, tally: &Tally) -> Markup {
     }
 }
 
-/// The form by which locks are searched.
+/// Renders the search form.
 fn find(params: &Params, tally: &Tally) -> Markup {
     let namespace = meant(&params.namespace);
     let namespaces = tally.namespaces.iter().map(|namespace| &**namespace);
@@ -252,7 +253,7 @@ fn choice(word: &str, field: &str, chosen: &str, known: &[&str]) -> Markup {
     }
 }
 
-/// The columns; those that an order goes by lead to it.
+/// Renders the column headings. Sortable columns have a link that sorts the list.
 fn head(params: &Params) -> Markup {
     let column = |word: &str, sort: Option<&str>| {
         let chosen = if params.sort.is_empty() { "name" } else { &*params.sort };
@@ -316,12 +317,12 @@ fn row(key: &LockKey, view: &LockView, now: Timestamp) -> Markup {
     }
 }
 
-/// Whom a lock is reserved for, if it is.
+/// Returns the last holder if the lock is in grace, so that only this owner can acquire it.
 pub(super) fn reserved(view: &LockView, now: Timestamp) -> Option<&LapseRecord> {
     view.lapse.as_ref().filter(|lapse| view.holders.is_empty() && now < lapse.grace_until)
 }
 
-/// How a lock stands, as a shape and a word.
+/// Renders the state of a lock.
 pub(super) fn standing(view: &LockView, now: Timestamp) -> Markup {
     match (view.holders.is_empty(), reserved(view, now), view.n_waiting) {
         (false, _, _) => state("held", Shape::Full, "held"),
@@ -331,7 +332,7 @@ pub(super) fn standing(view: &LockView, now: Timestamp) -> Markup {
     }
 }
 
-/// Whose, and whose for sure.
+/// Renders the name of an owner, and the authenticated principal if there is one.
 pub(super) fn owner(dialect: leasehold_core::Dialect, owner: &Owner) -> Markup {
     html! {
         (name(&dialect::shown(dialect, owner)))
@@ -359,7 +360,7 @@ pub(super) fn time_left(
     }
 }
 
-/// Through which protocol it is held, reserved or waited for.
+/// Renders the protocol of the holder, of the first waiter, or of the last holder during grace.
 fn protocol(view: &LockView, now: Timestamp) -> Markup {
     let leases = view.holders.first().or(view.queue.first()).map(|lease| lease.dialect);
     let grace = reserved(view, now).map(|lapse| lapse.dialect);

@@ -1,8 +1,8 @@
-//! The console: who holds what, who waits behind, and how to free it, on pages for people.
+//! The web console: HTML pages that show locks, holders and waiters, and that can revoke locks.
 //!
-//! It asks the engine the same questions as everybody, on its reader's word: [`Visit`] knows who that is, and nothing
-//! is shown that they could not ask for themselves. There are no rules here, and nothing is remembered but a few
-//! [`samples`](sample), and [what is said once](notice).
+//! The console sends the same requests to the engine as any client, with the rights of the user: [`Visit`] knows who
+//! the user is, and a page shows only data that the user could request directly. The console has no rules of its own.
+//! It stores only [`samples`](sample) for charts and [notices](notice) that are shown once.
 
 mod chart;
 mod cluster;
@@ -42,7 +42,7 @@ pub(crate) use sample::Samples;
 use sign_in::HOME;
 use visit::{Trouble, Visit};
 
-/// How often a page that cannot be shown for want of a leader is tried again, in seconds.
+/// Seconds after which the browser reloads a page that could not be shown because the cluster has no leader.
 const UNLED_REFRESH_S: u32 = 3;
 
 pub(crate) fn routes() -> Router<App> {
@@ -62,12 +62,12 @@ pub(crate) fn routes() -> Router<App> {
         .merge(page::routes())
 }
 
-/// Is this a browser that came to look at the server, and not a program that asks for something?
+/// Returns whether a browser has requested `/`, rather than a program that uses an API.
 pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool {
     path == "/" && wants_page(method, headers)
 }
 
-/// Is this a browser that wants to look at a page, and not a program? Whoever would rather have JSON gets that.
+/// Returns whether the client is a browser that wants a page. A client that prefers JSON is a program.
 pub(crate) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
     let is_look = method == Method::GET || method == Method::HEAD;
     let page = media::quality(headers, &["text/html"]);
@@ -75,12 +75,13 @@ pub(crate) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
     is_look && page > 0.0 && page >= json
 }
 
-/// Is it a page for people beside those of the console?
+/// Returns whether a path is an HTML page outside the console.
 fn is_page(path: &str) -> bool {
     matches!(path, "/docs" | "/lock/page")
 }
 
-/// What a browser is shown that may not look at a page for people; `None`: a program asks, or for something else.
+/// Returns the page for a browser whose user has no right to view an HTML page. Returns `None` for programs and for
+/// other paths.
 pub(crate) fn refused<B>(
     app: &App,
     arrival: &Arrival,
@@ -99,13 +100,13 @@ pub(crate) fn refused<B>(
     }
 }
 
-/// A page of a dialect, or why there is none, for whoever asks for it.
+/// Renders a page of a dialect for the user who requests it, or the reason why it cannot be shown.
 pub(crate) fn shown(app: App, parts: &Parts, page: Result<Page, Denied>) -> Response {
     let visit = Visit::new(app, parts);
     visit.answer(page.map_err(Trouble::from))
 }
 
-/// For paths that are nobody's here.
+/// Handles unknown paths below `/console`.
 async fn lost(State(app): State<App>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     if !wants_page(&parts.method, &parts.headers) {
@@ -115,7 +116,7 @@ async fn lost(State(app): State<App>, request: Request) -> Response {
     Visit::new(app, &parts).answer(Err(missing))
 }
 
-/// What browsers are shown while no server leads, so that nobody can answer them.
+/// Returns the page for browsers while the cluster has no leader, so that no server can answer the request.
 pub(crate) fn unled(uri: &Uri) -> Response {
     let here = uri.path_and_query().map_or("/console", PathAndQuery::as_str);
     let body = html! {
@@ -132,7 +133,7 @@ pub(crate) fn unled(uri: &Uri) -> Response {
     answer
 }
 
-/// The first page, for whoever came to `/`.
+/// Handles `/`: shows the list of locks.
 pub(crate) async fn front(app: App, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     locks::show(Visit::new(app, &parts)).await

@@ -1,22 +1,23 @@
-//! What is said once, on the page that comes after a form: whoever reloads it, or sends its address to somebody, is not
-//! told that it has just happened.
+//! Notices that are shown once, on the page that follows a form. If the user reloads that page or shares its URL, the
+//! notice is not shown again.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use crate::sync::lock;
+use leasehold_base::sync::lock;
 
-/// How many that nobody has read are kept: the oldest are forgotten.
+/// Maximum number of unread notices; the oldest are dropped.
 const KEPT: usize = 256;
 
-/// What is to be said, by an id that only who sent the form knows. Shared by all threads.
+/// Unread notices with their ids. An id is random, and only the browser that sent the form knows it. All threads share
+/// the notices.
 #[derive(Default)]
 pub(crate) struct Notices(Mutex<VecDeque<(String, String)>>);
 
 impl Notices {
-    /// Keeps it for whoever has the id.
+    /// Stores a notice and returns its id.
     pub(super) fn leave(&self, text: String) -> String {
-        let id = crate::auth::hex(&crate::random::bytes::<16>());
+        let id = crate::auth::hex(&leasehold_base::random::bytes::<16>());
         let mut kept = lock(&self.0);
         if kept.len() == KEPT {
             kept.pop_front();
@@ -25,7 +26,7 @@ impl Notices {
         id
     }
 
-    /// What this id stands for, if it was not said yet.
+    /// Returns the notice with this id and removes it. Returns `None` if it was already shown or dropped.
     pub(super) fn take(&self, id: &str) -> Option<String> {
         let mut kept = lock(&self.0);
         let at = kept.iter().position(|(own, _)| own == id)?;

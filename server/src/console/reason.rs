@@ -1,4 +1,4 @@
-//! Why something is taken away from somebody: asked for, and shown in history and audit.
+//! The reason for revoking a lock or ending a session. It is required, and it is recorded in history and audit.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::visit::Trouble;
 use crate::app::App;
 use crate::page::Text;
 
-/// The field for it, with what was typed before.
+/// Renders the input field for the reason. `typed` is the text that the user has entered before.
 pub(super) fn field(app: &App, typed: &str) -> Markup {
     let n_max = app.limits.reason_bytes_max;
     html! {
@@ -17,12 +17,12 @@ pub(super) fn field(app: &App, typed: &str) -> Markup {
     }
 }
 
-/// What was typed, if it is anything.
+/// Returns the entered text, or `None` if it is empty.
 pub(super) fn filled(typed: &str) -> Option<&str> {
     Some(typed).filter(|typed| !typed.is_empty())
 }
 
-/// A reason that says something, and not too much.
+/// Checks that the reason is neither empty nor too long.
 pub(super) fn check<'a>(app: &App, typed: &'a str) -> Result<&'a str, Trouble> {
     let reason = typed.trim();
     if reason.is_empty() {

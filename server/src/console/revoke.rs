@@ -1,4 +1,4 @@
-//! Taking a lock away from those whom the page showed as its holders.
+//! Revokes the leases of the holders that the page of a lock has shown.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -17,17 +17,17 @@ use crate::dialect::{self, grip};
 use crate::operator;
 use crate::page::count;
 
-/// Longest form: as many tokens as a page shows holders.
+/// Maximum size of the form, in bytes. It contains the token of each holder that the page shows.
 const FORM_BYTES_MAX: usize = 32 * 1024;
 
-/// What the address says.
+/// Query parameters.
 #[derive(Deserialize)]
 struct Params {
     namespace: String,
     name: String,
 }
 
-/// What the form says.
+/// The fields of the form.
 #[derive(Default)]
 struct Asked {
     reason: String,
@@ -48,7 +48,7 @@ pub(super) async fn revoke(State(app): State<App>, request: Request) -> Response
     }
 }
 
-/// Whoever comes back to where the form was sent sees the lock.
+/// Redirects a browser that opens the URL of the form to the page of the lock.
 pub(super) async fn back(visit: Visit) -> Response {
     match key(&visit) {
         Ok(key) => sign_in::see_other(&of_lock(&key.namespace, &key.name), &[]),
@@ -81,7 +81,7 @@ async fn done(
         return Err(Trouble::Wrong(why.into()));
     }
     let view = look(visit, key, 0).await?;
-    // Whoever got it since the page was shown keeps it.
+    // Clients that acquired the lock after the page was shown keep it.
     let meant = view.holders.iter().filter(|lease| asked.tokens.contains(&lease.token.get()));
     let numbers: Vec<_> = meant.map(|lease| lease.id.number).collect();
     if numbers.is_empty() {
@@ -96,7 +96,7 @@ async fn done(
     Ok(address("/console/lock", &query))
 }
 
-/// Of those whom it was taken away from: true whoever has it by then.
+/// Returns the notice. It names only the revoked leases, so it stays true if another client acquires the lock.
 fn said(revoked: &[LeaseView]) -> String {
     match revoked {
         [] => "Nobody held it any more: nothing was revoked.".into(),
@@ -111,7 +111,7 @@ fn said(revoked: &[LeaseView]) -> String {
 
 impl Asked {
     fn fill(&mut self, pairs: &[(String, String)]) -> Result<(), Trouble> {
-        // What was typed is shown again, whatever is wrong with the rest.
+        // The reason is read first: the page shows it again even if the rest of the form is invalid.
         let reason = pairs.iter().rfind(|(name, _)| name == "reason");
         self.reason = reason.map(|(_, value)| value.clone()).unwrap_or_default();
         for (name, value) in pairs.iter().filter(|(name, _)| name != "reason") {

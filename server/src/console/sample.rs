@@ -1,29 +1,30 @@
-//! What the server did lately: a few numbers every few seconds, for charts.
+//! Samples of a few counters, taken every few seconds and shown in charts.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::metrics::{Load, Metrics};
-use crate::sync::lock;
+use leasehold_base::sync::lock;
 
-/// How often.
+use crate::metrics::{Load, Metrics};
+
+/// Interval between two samples.
 pub(crate) const EVERY: Duration = Duration::from_secs(5);
-/// How many are kept: ten minutes.
+/// Maximum number of samples: ten minutes.
 pub(super) const KEPT: usize = 120;
 
-/// What there was at some time.
+/// The counters at one time.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Sample {
     /// Active leases.
     pub(super) n_held: i64,
     /// Waiting leases.
     pub(super) n_waiting: i64,
-    /// Leases granted since the sample before, for each second.
+    /// Leases granted per second since the previous sample.
     pub(super) granted_per_s: f64,
 }
 
-/// The latest of them. Shared by all threads.
+/// The latest samples. All threads share them.
 #[derive(Default)]
 pub(crate) struct Samples(Mutex<Kept>);
 
@@ -34,7 +35,7 @@ struct Kept {
 }
 
 impl Samples {
-    /// Takes one more every few seconds, for ever.
+    /// Takes samples indefinitely.
     pub(crate) async fn keep_up(self: Arc<Self>, metrics: Arc<Metrics>) {
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -55,12 +56,12 @@ impl Samples {
         kept.samples.push_back(Sample { n_held, n_waiting, granted_per_s });
     }
 
-    /// Oldest first.
+    /// Returns the samples, oldest first.
     pub(super) fn latest(&self) -> Vec<Sample> {
         lock(&self.0).samples.iter().copied().collect()
     }
 
-    /// How much was granted in each of the last seconds.
+    /// Returns the latest rate of grants as text.
     pub(super) fn rate(samples: &[Sample]) -> String {
         let rate = samples.last().map_or(0.0, |sample| sample.granted_per_s);
         if rate < 10.0 { format!("{rate:.1}") } else { crate::page::count(rate as usize) }

@@ -1,4 +1,4 @@
-//! Sessions: who keeps several leases alive at once. Only admins see them.
+//! The sessions page, for admins only: lists sessions and ends them.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -17,7 +17,7 @@ use crate::engine::ListSessions;
 use crate::operator;
 use crate::page::{Page, Place, Text, ago, count, left, title};
 
-/// Sessions on one page.
+/// Sessions per page.
 const PAGE: usize = 100;
 const FORM_BYTES_MAX: usize = 32 * 1024;
 
@@ -25,7 +25,7 @@ const FORM_BYTES_MAX: usize = 32 * 1024;
 #[serde(default)]
 struct Params {
     from: Option<u64>,
-    /// What has just been done.
+    /// The id of a notice to show.
     notice: String,
 }
 
@@ -91,7 +91,7 @@ fn row(session: &SessionRecord, n_leases: u32, now: Timestamp) -> Markup {
     }
 }
 
-/// Which session is to end, and why.
+/// The session to end, and the reason.
 #[derive(Deserialize)]
 struct Asked {
     number: u64,
@@ -99,7 +99,7 @@ struct Asked {
     reason: String,
 }
 
-/// What would end, and the form that has it end.
+/// Shows which leases would end, and the form that ends the session.
 pub(super) async fn ask(visit: Visit) -> Response {
     let page = async {
         visit.check_known()?;
@@ -169,7 +169,7 @@ pub(super) async fn end(State(app): State<App>, request: Request) -> Response {
     };
     match done(&visit, &asked).await {
         Ok(to) => sign_in::see_other(&to, &[]),
-        // What was typed is shown again.
+        // The form shows the reason again.
         Err(Trouble::Wrong(why)) => {
             let typed = asked.reason.trim();
             let again = find(&visit, asked.number).await;

@@ -1,7 +1,7 @@
-//! Signing in with a browser: with an issuer of tokens, or with an API key.
+//! Signs in users of a browser, with an OpenID Connect issuer or with an API key.
 //!
-//! What a person may then do is what their principal may: the cookie is a credential like others, and every request
-//! with it is looked at like any other from a browser.
+//! The session cookie is a credential like any other: the user gets the rights of the principal, and each request with
+//! the cookie passes the same checks as other requests from browsers.
 
 use std::sync::Arc;
 
@@ -28,16 +28,16 @@ use crate::door::{self, Arrival};
 use crate::http::forwarded;
 use crate::page::{Page, Text, Viewer, name};
 
-/// Where people go who want to go nowhere else.
+/// The page to show after signing in if no other page was requested.
 pub(super) const HOME: &str = "/console";
-/// Longest form.
+/// Maximum size of a form, in bytes.
 const FORM_BYTES_MAX: usize = 8 * 1024;
-/// Longest path that is remembered while somebody signs in.
+/// Maximum length of the path that the browser opens after signing in.
 const TO_BYTES_MAX: usize = 512;
-/// How long somebody who shows an API key stays signed in.
+/// How long a user who signed in with an API key stays signed in.
 const KEY_SESSION_MS: i64 = 12 * 3600 * 1000;
 
-/// An answer that ends it here.
+/// An error response.
 type Refused = Box<Response>;
 
 pub(super) fn routes() -> Router<App> {
@@ -49,7 +49,7 @@ pub(super) fn routes() -> Router<App> {
 
 #[derive(Deserialize)]
 struct Asked {
-    /// The name of an issuer.
+    /// The name of the issuer.
     with: Option<String>,
     to: Option<String>,
 }
@@ -68,7 +68,7 @@ struct CameBack {
     error: Option<String>,
 }
 
-/// What every handler here needs, if anybody is asked who they are.
+/// The data that every handler needs. There is none if authentication is off.
 struct Desk<'a> {
     authority: Arc<Authority>,
     sign_ins: &'a SignIns,
@@ -90,7 +90,7 @@ impl<'a> Desk<'a> {
         Ok(Self { authority, sign_ins, wall_ms: app.engine.wall_ms(), is_private })
     }
 
-    /// Cookies are for connections nobody listens to.
+    /// Refuses to set cookies on connections that others could read.
     fn check_private(&self) -> Result<(), Refused> {
         if self.is_private {
             return Ok(());
@@ -100,7 +100,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// The page, or the way to an issuer.
+/// Shows the sign-in page, or redirects to the chosen issuer.
 async fn sign_in(State(app): State<App>, parts: Parts) -> Response {
     entrance(&app, &parts).await.unwrap_or_else(|answer| *answer)
 }
@@ -127,7 +127,7 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     };
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
-    // Where people sign in may have to be asked for.
+    // Finding the sign-in page of the issuer can take a request to it, so lookups are limited.
     crate::auth::may_look_up(&desk.authority, from, app.engine.at(arrival.received)).map_err(
         |doubt| {
             let denied = Denied::from(doubt);
@@ -146,21 +146,21 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     Ok(see_other(&away, &[cookie::attempt(&sealed, LASTS_SECONDS)]))
 }
 
-/// What is said above the ways to sign in.
+/// The text above the sign-in options.
 enum Greeting<'a> {
     None,
     Wrong(&'a str),
     SignedIn(&'a str),
 }
 
-/// Has the browser ask again by itself. When a page of another site leads here, no cookie comes with it; with what our
-/// own page asks for, it does.
+/// Returns a page that makes the browser repeat the request. Browsers send no session cookie with a request that starts
+/// on another site, but they send it with a request that starts on a page of this server.
 pub(super) fn again(here: &str) -> Response {
     let body = html! { p { a href=(Text(here)) { "Go on" } } };
     Page::narrow("One moment", body).refresh(0, here).answer(&Viewer::default())
 }
 
-/// Everything one can sign in with.
+/// Renders the sign-in options: all issuers, and the form for an API key.
 fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode) -> Response {
     let with_login = desk.authority.issuers().iter().filter(|it| it.config().login.is_some());
     let entrances = with_login.map(|issuer| {
@@ -195,7 +195,7 @@ async fn sign_in_by_key(State(app): State<App>, request: Request) -> Response {
     by_key(&app, &parts, body).await.unwrap_or_else(|answer| *answer)
 }
 
-/// With when to come back, rounded up.
+/// Adds a `Retry-After` header, rounded up to whole seconds.
 fn too_often(denied: Denied) -> Refused {
     let mut refused = failed(denied.status(), &denied.to_string());
     if let Denied::TooOften(_, wait) = denied {
@@ -224,7 +224,7 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
     };
     let ends_ms = desk.wall_ms.saturating_add(KEY_SESSION_MS);
     let expires_ms = desk.authority.key_expiry(principal.credential()).unwrap_or(i64::MAX);
-    // Whoever was signed in with this browser is not any more.
+    // Ends the previous session of this browser.
     if let Ok(Some(before)) = cookie::only(&parts.headers, cookie::SESSION) {
         desk.sign_ins.end(before);
     }
@@ -234,7 +234,7 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
     Ok(see_other(to, &[session]))
 }
 
-/// The cookie of somebody who is signed in from now on.
+/// Starts a session and returns its cookie.
 fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, Refused> {
     let secret = desk.sign_ins.begin(principal, ends_ms, desk.wall_ms).ok_or_else(|| {
         let why = "Too many people are signed in (auth-sign-ins-max). Try again later.";
@@ -244,7 +244,7 @@ fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, 
 }
 
 async fn callback(State(app): State<App>, parts: Parts) -> Response {
-    // Whatever comes of it, what the browser knew of it is used up.
+    // The cookie of a sign-in attempt is deleted even if the attempt fails.
     let mut answer = come_back(&app, &parts).await.unwrap_or_else(|answer| *answer);
     if let Ok(over) = HeaderValue::from_str(&cookie::attempt("", 0)) {
         answer.headers_mut().append(header::SET_COOKIE, over);
@@ -294,7 +294,7 @@ async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let caller = arrival.caller.signed_in(principal.clone());
     let session = begin(&desk, principal, ends_ms)?;
     app.note_of(Kind::Session, &caller, "sign-in", |act| act.detail("with", attempt.with.as_str()));
-    // A redirection would still be the other site's doing, and the cookie is not sent with those.
+    // Browsers would treat a redirect as a request from the issuer's site, and would not send the cookie with it.
     let body = html! { p { a href=(Text(&attempt.to)) { "Go on" } } };
     let page = Page::narrow("Signed in", body).refresh(0, &attempt.to);
     Ok(with_cookies(page.answer(&Viewer::default()), &[session]))
@@ -311,13 +311,14 @@ async fn sign_out(State(app): State<App>, parts: Parts) -> Response {
         if !caller.principal().is_anonymous() {
             app.note_of(Kind::Session, caller, "sign-out", |act| act);
         }
-        // What they wait for and follow ends as well.
+        // Wakes pending requests of the user, so that they end too.
         app.auth.ring();
     }
     see_other("/console/sign-in", &[cookie::session("", 0)])
 }
 
-/// A path of this server, and nothing that a browser would take for another.
+/// Returns the path if it is on this server, and the home page otherwise. It rejects paths that browsers would resolve
+/// to another host.
 fn local(to: Option<&str>) -> &str {
     let is_local = |to: &&str| {
         to.len() <= TO_BYTES_MAX

@@ -1,19 +1,20 @@
-//! Ready to paste: how each language takes a lock, with every name quoted as that language wants it.
+//! Code examples for the command line and each SDK. All names are quoted by the rules of the language, so that the
+//! examples can be pasted.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What is taken.
+/// The lock that an example acquires.
 pub(super) struct Wish<'a> {
-    /// Where the server is.
+    /// The URL of the server.
     pub(super) url: &'a str,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) ttl_s: u64,
-    /// Is an API key needed?
+    /// `true` if the client needs an API key.
     pub(super) has_key: bool,
 }
 
-/// A language, and what writes it.
+/// The name of a language, and the function that writes an example in it.
 type Language = (&'static str, fn(&Wish<'_>) -> String);
 
 pub(super) const LANGUAGES: [Language; 6] = [
@@ -25,18 +26,18 @@ pub(super) const LANGUAGES: [Language; 6] = [
     ("Go", go),
 ];
 
-/// In a path: everything but what needs no thought.
+/// The characters to percent-encode in a path: all except those that are always safe.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 fn in_path(text: &str) -> String {
-    // Dots alone would be the way to another path.
+    // Clients resolve a segment of only dots, which leads to another path.
     match text {
         "." | ".." => text.replace('.', "%2E"),
         _ => utf8_percent_encode(text, IN_PATH).to_string(),
     }
 }
 
-/// One word for a shell, whatever is in it.
+/// Quotes text as one word for a shell.
 fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=".contains(c);
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
@@ -45,8 +46,9 @@ fn word(text: &str) -> String {
     }
 }
 
-/// A text of JSON is one of Python, TypeScript and Go too. What nobody can see is written as its number, which beyond
-/// the first 65536 each language writes in its own way.
+/// Quotes text as a string literal for Python, TypeScript and Go: a JSON string is valid in all of them. Invisible
+/// characters are written as their code point. The function `beyond` writes code points above U+FFFF, for which each
+/// language has a different notation.
 fn quoted(text: &str, beyond: fn(u32) -> String) -> String {
     let json = serde_json::Value::from(text).to_string();
     let mut seen = String::with_capacity(json.len());
@@ -60,12 +62,12 @@ fn quoted(text: &str, beyond: fn(u32) -> String) -> String {
     seen
 }
 
-/// As Python and Go write it.
+/// Writes a code point as Python and Go do.
 fn eight_digits(number: u32) -> String {
     format!("\\U{number:08x}")
 }
 
-/// As TypeScript writes it.
+/// Writes a code point as TypeScript does.
 fn in_braces(number: u32) -> String {
     format!("\\u{{{number:x}}}")
 }
@@ -74,7 +76,7 @@ fn command(wish: &Wish<'_>) -> String {
     let Wish { url, namespace, name, ttl_s, has_key } = wish;
     let key = if *has_key { "export LEASEHOLD_API_KEY=lh_...\n" } else { "" };
     let url = word(url);
-    // What begins with a dash would be taken for another flag.
+    // A value that starts with a dash would be parsed as another flag.
     let namespace = match namespace.starts_with('-') {
         true => format!("--namespace={}", word(namespace)),
         false => format!("--namespace {}", word(namespace)),
@@ -89,7 +91,7 @@ fn command(wish: &Wish<'_>) -> String {
 fn curl(wish: &Wish<'_>) -> String {
     let Wish { url, namespace, name, ttl_s, has_key } = wish;
     let key = if *has_key { " \\\n  -H \"Authorization: Bearer $LEASEHOLD_API_KEY\"" } else { "" };
-    // curl would take these for the way to another path.
+    // Without this flag, curl would remove these segments from the path.
     let is_way = |text: &str| matches!(text, "." | "..");
     let as_is = if is_way(namespace) || is_way(name) { "--path-as-is " } else { "" };
     let path =

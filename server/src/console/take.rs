@@ -1,4 +1,4 @@
-//! How to take a lock: what to paste, in each language.
+//! The page that shows how to acquire a lock, with code examples for each language.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -8,9 +8,9 @@ use super::snippet::{LANGUAGES, Wish};
 use super::visit::{Trouble, Visit};
 use crate::page::{Lines, Page, Place, Text, title};
 
-/// Longest time that makes sense in an example.
+/// Maximum TTL in an example, in seconds.
 const TTL_S_MAX: u64 = 86_400;
-/// Longest name or namespace that is written into one.
+/// Maximum length of a name or namespace in an example, in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
 #[derive(Deserialize)]

@@ -1,17 +1,17 @@
-//! What happened to a lock, newest first.
+//! The history of a lock, newest event first.
 
 use leasehold_api::EventKind;
 use leasehold_core::LockKey;
+use leasehold_store::{Cursor, Event};
 use maud::{Markup, html};
 
 use super::visit::{Trouble, Visit, address};
 use crate::dialect::{self, native};
-use crate::engine::{Cursor, Event};
+use crate::engine::{PastEvents, ReadHistory};
 use crate::page::{Shape, Text, length, moment, name};
-use crate::past;
-use crate::store::history::Asked;
+use leasehold_store::history::Query;
 
-/// Events on one page.
+/// Events per page.
 const SHOWN: usize = 30;
 
 pub(super) async fn show(visit: &Visit, key: &LockKey, before: &str) -> Result<Markup, Trouble> {
@@ -24,15 +24,16 @@ pub(super) async fn show(visit: &Visit, key: &LockKey, before: &str) -> Result<M
             Some(cursor.ok_or_else(wrong)?.id)
         }
     };
-    let asked = Asked {
+    let query = Query {
         namespace: Some(key.namespace.to_string()),
         lock: Some(key.name.to_string()),
-        ..Asked::default()
+        ..Query::default()
     };
-    let asked = visit.caller.permit(asked)?;
+    let asked = visit.caller.permit(ReadHistory { query, ..ReadHistory::default() })?;
     let view = asked.view.clone();
-    let found = past::find(&visit.app, asked, before, SHOWN).await.map_err(Trouble::Failed)?;
-    let past::Found { events, before: next, .. } = found;
+    let found = visit.app.archive.find(&visit.app.engine, asked, before, SHOWN).await;
+    let found = found.map_err(Trouble::Failed)?;
+    let PastEvents { events, before: next, .. } = found;
     let older = next.map(|id| {
         let cursor = Cursor { generation, id }.to_string();
         address(

@@ -1,4 +1,4 @@
-//! Somebody who looks at a page: who they are, what they asked for, and what they are told if it cannot be shown.
+//! The request of a browser: the user, the requested page, and the error page if the page cannot be shown.
 
 use std::convert::Infallible;
 
@@ -21,35 +21,35 @@ use crate::http::forwarded;
 use crate::http::shares::Client;
 use crate::page::{Page, Text, Viewer};
 
-/// Somebody who looks at a page.
+/// A request for a page, and the user who makes it.
 #[derive(Clone)]
 pub(super) struct Visit {
     pub(super) app: App,
     pub(super) caller: Caller,
     pub(super) uri: Uri,
     pub(super) client: Client,
-    /// How they reached the server: `https://locks.example.org`.
+    /// The URL at which the user reached the server, such as `https://locks.example.org`.
     pub(super) origin: String,
     is_signed_in: bool,
-    /// They want to look, and not to do something.
+    /// `true` if the request only reads.
     is_look: bool,
-    /// A page of another site sent them here, so that their browser did not say who they are.
+    /// `true` if the request comes from a page of another site, so that the browser did not send the session cookie.
     is_sent: bool,
 }
 
 /// Why a page cannot be shown.
 pub(super) enum Trouble {
-    /// Its reader may not see it, or is not known.
+    /// The user has no right to see the page, or is not authenticated.
     Denied(Denied),
-    /// What they asked for makes no sense.
+    /// The request is invalid.
     Wrong(String),
-    /// There is no such thing.
+    /// The requested object does not exist.
     Missing(String),
-    /// Things are not as they were when the page was shown.
+    /// The state has changed since the page was shown.
     Changed(String),
-    /// Not now.
+    /// The server cannot answer at present.
     Later(String),
-    /// Something broke.
+    /// An internal error.
     Failed(String),
 }
 
@@ -111,7 +111,7 @@ impl Visit {
         Self { app, caller, client, uri: uri.clone(), origin, is_signed_in, is_look, is_sent }
     }
 
-    /// The page, or why there is none.
+    /// Renders the page or the reason why it cannot be shown. Redirects unauthenticated users to the sign-in page.
     pub(super) fn answer(&self, page: Result<Page, Trouble>) -> Response {
         let viewer = self.viewer();
         let trouble = match page {
@@ -139,7 +139,7 @@ impl Visit {
         answer
     }
 
-    /// Why a client with an invalid credential sees nothing.
+    /// Renders the error page for a client with an invalid credential.
     pub(super) fn turn_away(&self, denied: &Denied) -> Response {
         self.apology(denied.status(), &denied.to_string()).answer(&self.viewer())
     }
@@ -162,39 +162,40 @@ impl Visit {
         app.content.is_some() && is_open && caller.check_somewhere(Right::FilesRead, None).is_ok()
     }
 
-    /// What they asked for.
+    /// Returns the requested path and query.
     fn here(&self) -> &str {
         self.uri.path_and_query().map_or(HOME, |here| here.as_str())
     }
 
-    /// Where to sign in, and then come back to here.
+    /// Returns the URL of the sign-in page, with this page as the page to open afterwards.
     fn entrance(&self) -> String {
         let here = self.here();
-        // What was to be done is not done by coming back.
+        // A request that changes something is not repeated after signing in.
         if here == HOME || here == "/" || !self.is_look {
             return "/console/sign-in".into();
         }
         format!("/console/sign-in?{}", crate::auth::issuer::encode(&[("to", here)]))
     }
 
-    /// Whoever may do nothing at all signs in first.
+    /// Checks that the user is authenticated, unless anonymous users have rights.
     pub(super) fn check_known(&self) -> Result<(), Trouble> {
         Ok(self.caller.check_known()?)
     }
 
-    /// May they see what is counted over all namespaces?
+    /// Returns whether the user can see data of all namespaces.
     pub(super) fn sees_all(&self) -> bool {
         self.caller.check_everywhere(Right::Read).is_ok()
     }
 
-    /// What has just been done, told once.
+    /// Renders the notice with this id, if it was not shown before.
     pub(super) fn notice(&self, id: &str) -> Markup {
         html! {
             @if let Some(text) = self.app.notices.take(id) { p.note role="status" { (Text(&text)) } }
         }
     }
 
-    /// What the address asks for. What it has beside that is nobody's here: whoever sends links adds to them.
+    /// Parses the query parameters. Unknown parameters are ignored, because other programs add some to the links they
+    /// share.
     pub(super) fn params<T: DeserializeOwned>(&self) -> Result<T, Trouble> {
         let wrong = |why: String| {
             let why = why.strip_prefix("the query: ").unwrap_or(&why);
@@ -212,7 +213,7 @@ impl Visit {
 }
 
 impl Visit {
-    /// Why a page is not shown, and where to go from there: not to where they may not go either.
+    /// Renders an error page, with links only to pages that the user can open.
     fn apology(&self, status: StatusCode, why: &str) -> Page {
         let is_known = self.viewer().name.is_some();
         let may_read = self.caller.check_somewhere(Right::Read, None).is_ok();
@@ -244,7 +245,7 @@ fn title_of(status: StatusCode) -> &'static str {
     }
 }
 
-/// How clients reach the server, as far as it can know.
+/// Returns the URL at which clients reach the server: the configured public URL, or one derived from the request.
 fn origin(app: &App, caller: &Caller, arrival: &Arrival, headers: &HeaderMap, uri: &Uri) -> String {
     let public = caller.authority().and_then(|authority| authority.public_url());
     if let Some(public) = public {
@@ -257,7 +258,7 @@ fn origin(app: &App, caller: &Caller, arrival: &Arrival, headers: &HeaderMap, ur
     format!("{scheme}://{host}")
 }
 
-/// Where a page of the console is.
+/// Returns the URL of a page of the console. Empty parameters are left out.
 pub(super) fn address(path: &str, query: &[(&str, &str)]) -> String {
     let query: Vec<_> = query.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
     match query.is_empty() {
@@ -266,7 +267,7 @@ pub(super) fn address(path: &str, query: &[(&str, &str)]) -> String {
     }
 }
 
-/// Where the page of a lock is.
+/// Returns the URL of the page of a lock.
 pub(super) fn of_lock(namespace: &str, name: &str) -> String {
     address("/console/lock", &[("namespace", namespace), ("name", name)])
 }

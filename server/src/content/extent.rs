@@ -34,12 +34,12 @@ const TREE: &str = "/";
 const READERS: &str = "/.";
 const MEMBERS: &str = "/..";
 
-/// With whom a lock on a path may be shared.
+/// Whether other clients can hold a lock on the same path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
-    /// With nobody.
+    /// No other lock can be held at the same time.
     Exclusive,
-    /// With others that are shared.
+    /// Other shared locks can be held at the same time.
     Shared,
 }
 
@@ -55,14 +55,14 @@ impl Scope {
 /// How far a lock on a path reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// The file or folder.
+    /// The file or folder, without its content.
     Itself,
-    /// With everything that is in the folder.
+    /// The folder and everything in it.
     Tree,
 }
 
-/// The locks that make up a lock on a path, in the order in which they are taken: the node, then the folders around it
-/// from the root on.
+/// The locks that make up a lock on a path, in the order in which they are acquired: the node first, then the folders
+/// around it, starting at the root.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Extent {
     namespace: Arc<str>,
@@ -91,7 +91,7 @@ impl Extent {
         extent
     }
 
-    /// Nothing yet.
+    /// Returns an extent without any locks.
     pub(crate) fn none(app: &App) -> Self {
         Self {
             namespace: app.dialect.files.namespace.clone(),
@@ -103,13 +103,14 @@ impl Extent {
         }
     }
 
-    /// What is needed to change what is at a path; with `is_member`, to make it or to remove it.
+    /// Returns the locks that a client needs to change the file or folder at a path. Pass `is_member` if the request
+    /// creates or removes it, because then its parent folder changes too.
     pub(crate) fn to_change(app: &App, path: &FilePath, reach: Reach, is_member: bool) -> Self {
         let extent = Self::new(app, path, Scope::Exclusive, reach);
         if is_member { extent.with_parent(path) } else { extent }
     }
 
-    /// The same, and the right to add `path` to its folder or to remove it.
+    /// Adds the lock that permits adding `path` to its parent folder or removing it from there.
     pub(crate) fn with_parent(mut self, path: &FilePath) -> Self {
         if let Some(parent) = path.parent() {
             let counted = Mode::Counted(self.n_holders_max);
@@ -118,20 +119,20 @@ impl Extent {
         self
     }
 
-    /// The same, and the members of a folder.
+    /// Adds the lock on the members of a folder.
     pub(crate) fn with_members(mut self, folder: &FilePath, scope: Scope) -> Self {
         self.add_at(folder, &node(folder), MEMBERS, scope.mode());
         self
     }
 
-    /// All of both. Where both have a part, the one that shares with fewer.
+    /// Returns the locks of both extents. If both contain the same lock, the stricter mode counts.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.n_too_many = self.n_too_many.max(other.n_too_many);
         other.parts.into_iter().for_each(|part| self.add(part));
         self
     }
 
-    /// What is not covered by something else.
+    /// Returns the extent without the parts for which `is_covered` returns `true`.
     pub(crate) fn without(mut self, is_covered: impl Fn(&Part) -> bool) -> Self {
         self.parts.retain(|part| !is_covered(part));
         self
@@ -141,7 +142,7 @@ impl Extent {
         &self.parts
     }
 
-    /// Is there nothing to take? A path that needs too many parts is not empty.
+    /// Returns whether there is nothing to acquire. An extent with too many parts is not empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.n_too_many.is_none()
     }
@@ -198,48 +199,49 @@ impl Extent {
     }
 }
 
-/// How many names a path can have whose file or folder can be made and removed: its lock takes one for each folder
-/// around it, beside its own and the right to add it to its folder.
+/// Returns the maximum number of names in a path that a request can create or remove. The lock needs one part for each
+/// folder around the path, one for the path and one for the members of its parent.
 pub(crate) fn depth_max(app: &App) -> usize {
     app.limits.group_max.saturating_sub(2)
 }
 
-/// The lock of the file or folder at a path.
+/// Returns the lock on the file or folder at a path.
 pub(super) fn node_key(app: &App, path: &FilePath) -> LockKey {
     let name = fitted(&node(path), "", app.limits.name_bytes_max);
     LockKey::new(app.dialect.files.namespace.clone(), name)
 }
 
-/// The lock of all that is in the folder at a path.
+/// Returns the lock on everything in the folder at a path.
 pub(crate) fn tree_key(app: &App, folder: &FilePath) -> LockKey {
     let name = fitted(&node(folder), TREE, app.limits.name_bytes_max);
     LockKey::new(app.dialect.files.namespace.clone(), name)
 }
 
-/// The lock of those who share something in the folder at a path.
+/// Returns the lock of the clients that hold a shared lock inside the folder at a path.
 pub(crate) fn readers_key(app: &App, folder: &FilePath) -> LockKey {
     let name = fitted(&node(folder), READERS, app.limits.name_bytes_max);
     LockKey::new(app.dialect.files.namespace.clone(), name)
 }
 
-/// The lock of a folder's members.
+/// Returns the lock on the members of a folder.
 pub(crate) fn members_key(app: &App, folder: &FilePath) -> LockKey {
     let name = fitted(&node(folder), MEMBERS, app.limits.name_bytes_max);
     LockKey::new(app.dialect.files.namespace.clone(), name)
 }
 
-/// Is this the name of a folder's tree, readers or members, and so of no file or folder?
+/// Returns whether this is the lock name of a folder's tree, readers or members. No file or folder has such a name.
 pub(crate) fn is_tree(name: &str) -> bool {
     is_share_name(name)
 }
 
-/// A path without the slash at its end; the root is nothing else.
+/// Returns a path without its final slash; the root stays `/`.
 fn node(path: &FilePath) -> String {
     let stem = path.as_str().trim_end_matches('/');
     if stem.is_empty() { ROOT.into() } else { stem.into() }
 }
 
-/// A text too long for a lock's name goes by its beginning and a hash.
+/// Returns a lock name of at most `bytes_max` bytes. If the text is too long, the name consists of its first characters
+/// and a hash of the whole text.
 fn fitted(text: &str, suffix: &str, bytes_max: usize) -> String {
     if text.len() + suffix.len() <= bytes_max {
         return format!("{text}{suffix}");

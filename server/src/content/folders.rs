@@ -1,14 +1,14 @@
-//! Names of anything as those of folders, in the server's own part of the store: nothing in them means anything to a
-//! file system.
+//! Encodes arbitrary names as directory names in the server's own directory, so that no character in them has a meaning
+//! for the file system.
 
 use percent_encoding::percent_decode_str;
 
-/// File systems take names of 255 bytes. A longer one is a folder in a folder.
+/// File systems allow names of up to 255 bytes. A longer name becomes nested directories, each named by a piece.
 const PIECE_BYTES: usize = 250;
-/// What a name goes on in ends with this, which no name does.
+/// Suffix of every piece but the last. An encoded name never ends with it.
 const GOES_ON: char = '+';
 
-/// Where something of this name is kept, outermost first.
+/// The nested directories for a name, outermost first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Folders(Vec<String>);
 
@@ -25,14 +25,14 @@ impl Folders {
         Self(folders)
     }
 
-    /// The name of what is kept there, if it was kept by its name.
+    /// Returns the name for which [`Folders::of`] returns these directories; `None` if there is no such name.
     pub(crate) fn name(folders: &[String]) -> Option<String> {
         let text: String = folders.iter().map(|folder| folder.trim_end_matches(GOES_ON)).collect();
         let name = percent_decode_str(&text).decode_utf8().ok()?.into_owned();
         (Self::of(&name).0 == folders).then_some(name)
     }
 
-    /// Is this the beginning of a name that goes on in the folder?
+    /// Returns whether the name continues in a directory inside this one.
     pub(crate) fn goes_on(folder: &str) -> bool {
         folder.ends_with(GOES_ON)
     }

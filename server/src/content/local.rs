@@ -1,7 +1,7 @@
-//! Files in a folder of this machine.
+//! Keeps files in a directory of the local file system.
 //!
-//! A draft is a file in `.leasehold/incoming`; publishing it is one rename, so a reader has the old content or
-//! the new. The drafts of a server that did not get that far are removed at the next start.
+//! A draft is a file in `.leasehold/incoming`. Publishing a draft is a single rename, so a reader sees either the old
+//! content or the new content. At startup the server removes drafts that an earlier server did not publish.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
@@ -23,25 +23,27 @@ use super::{Bounds, Content, Draft, Entry, Error, Facts, Found, Listing, Quota, 
 use super::{property, tree, walk};
 use crate::auth::Permitted;
 
-/// How often publishing begins anew if somebody removes the folders it just made.
+/// Maximum attempts to publish a file. Another process can remove the new parent directory before the file is moved
+/// into it.
 const PUBLISH_TRIES: usize = 3;
-/// Where desktops, too, keep what a file is said to be. Not every file system can; then its name decides.
+/// Extended attribute for the media type; desktops use the same name. If the file system does not support attributes,
+/// the media type follows from the file name.
 const KIND_ATTRIBUTE: &str = "user.mime_type";
 const KIND_BYTES_MAX: usize = 255;
 
-/// Copied at once.
+/// Buffer size for copying files.
 const COPY_BYTES: usize = 256 * 1024;
-/// Where drafts are, in our own folder.
+/// The directory for drafts, in the server's own directory.
 const INCOMING: &str = "incoming";
 
-/// A folder.
+/// Content in a directory.
 pub(crate) struct Local {
     place: Arc<Place>,
-    /// Removed with everything in it at the end.
+    /// Removes the directory when the server stops.
     _temporary: Option<TempDir>,
 }
 
-/// Where files are, and where they are before they are files.
+/// The directory of the files and the directory of their drafts.
 pub(super) struct Place {
     pub(super) root: OwnedFd,
     pub(super) incoming: OwnedFd,
@@ -50,16 +52,16 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// For something that is no file yet, or none any more.
+    /// Returns a new name in the directory of drafts.
     pub(super) fn new_name(&self) -> String {
         format!("{}", self.n_drafts.fetch_add(1, Relaxed))
     }
 }
 
 impl Local {
-    /// Makes the folder if need be, and removes what an earlier server left unfinished.
+    /// Opens the directory, creating it if it is missing, and removes unpublished drafts of an earlier server.
     pub(crate) fn open(root: &Path, quota: Quota) -> std::io::Result<Self> {
-        crate::probe::folder(root).map_err(std::io::Error::other)?;
+        leasehold_base::probe::folder(root).map_err(std::io::Error::other)?;
         DirBuilder::new().recursive(true).create(root)?;
         let path = root.to_path_buf();
         let root: OwnedFd = File::open(root)?.into();
@@ -67,14 +69,14 @@ impl Local {
         let disk = root.try_clone()?;
         let room = Room::new(quota, move || Ok(space(&disk)?));
         let counted = room.clone();
-        // Whoever has many files should not wait for them to be counted to get a lock.
+        // Counting many files takes time, and locks must be available in the meantime.
         let count = move || counted.counted(walk::n_bytes(&path));
         std::thread::Builder::new().name("count-files".into()).spawn(count)?;
         let place = Arc::new(Place { root, incoming, n_drafts: AtomicU64::new(0), room });
         Ok(Self { place, _temporary: None })
     }
 
-    /// A folder that is gone with the server.
+    /// Creates a temporary directory that is removed when the server stops.
     pub(crate) fn temporary(quota: Quota) -> std::io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut local = Self::open(folder.path(), quota)?;
@@ -118,19 +120,19 @@ impl Content for Local {
             if is_ours || after.is_some_and(|after| name <= after) || !can_be_asked_for(&entry) {
                 continue;
             }
-            // What its reader may not see does not count either.
+            // Entries that the reader cannot see do not count either.
             if !asked.shows(name, entry.file_type() != FileType::RegularFile) {
                 continue;
             }
             names.insert(name.to_owned());
-            // One more than asked for, to know whether there is more.
+            // One entry more than requested shows whether the list continues.
             if names.len() > n_max.saturating_add(1) {
                 names.pop_last();
             }
         }
         let has_more = names.len() > n_max;
         let shown = names.iter().take(n_max);
-        // Whatever was removed since is not there.
+        // Entries that were removed in the meantime are left out.
         let entries = shown.filter_map(|name| describe(&folder, name).ok()).collect();
         Ok(Listing { entries, has_more })
     }
@@ -204,7 +206,7 @@ impl Content for Local {
 }
 
 impl Local {
-    /// A file or folder, open.
+    /// Opens a file or directory.
     fn node(&self, path: &FilePath) -> Result<OwnedFd, Error> {
         if path.segments().next().is_none() {
             return Ok(self.place.root.try_clone()?);
@@ -214,16 +216,16 @@ impl Local {
     }
 }
 
-/// What is left of the disk for programs without privileges.
+/// Returns the disk space that is available to unprivileged processes.
 fn space(folder: &OwnedFd) -> Result<Space, Errno> {
     let disk = fs::fstatvfs(folder)?;
     Ok(Space { total: disk.f_frsize * disk.f_blocks, free: disk.f_frsize * disk.f_bavail })
 }
 
-/// A file that is none yet.
+/// A file in the directory of drafts.
 pub(super) struct LocalDraft {
     place: Arc<Place>,
-    /// `None` once it has become a file.
+    /// The name in the directory of drafts; `None` once the draft is published.
     name: Option<String>,
     file: File,
     taken: Taken,
@@ -286,7 +288,7 @@ impl LocalDraft {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
                 Some(stat.st_size as u64)
             }
-            // Whoever put it there had a reason.
+            // Another process has created it on purpose, so it is not replaced.
             Ok(_) => return Err(Error::Special),
             Err(Errno::NOENT) => None,
             Err(error) => return Err(error.into()),
@@ -302,11 +304,11 @@ impl LocalDraft {
         Ok((facts(&self.file, name)?, before.is_none()))
     }
 
-    /// Another content does not change what was said of the file.
+    /// Copies the properties of the replaced file to the draft: new content does not change the properties of a file.
     fn inherit(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
         let before = match property::open(folder, name) {
             Ok(before) => before,
-            // It is gone, or nothing that has properties.
+            // The file was removed, or has no properties.
             Err(_) => return Ok(()),
         };
         if let Some(properties) = property::read(before) {
@@ -315,13 +317,13 @@ impl LocalDraft {
         Ok(())
     }
 
-    /// Becomes a copy of a file, durably.
+    /// Copies a file into the draft, durably.
     pub(super) fn fill(&mut self, source: &mut File) -> Result<(), Error> {
         copy_into(source, &mut self.file, &mut self.taken)
     }
 }
 
-/// Makes a copy of a file in a folder, durably.
+/// Creates a durable copy of a file in a directory.
 pub(super) fn copied(
     source: &mut File,
     folder: &OwnedFd,
@@ -358,7 +360,8 @@ impl Drop for LocalDraft {
     }
 }
 
-/// The folder of drafts, empty. Never through a link: what it leads to is not ours to clean up.
+/// Opens the directory of drafts and empties it. It never follows a symbolic link, because the target of the link might
+/// belong to another program.
 fn incoming(root: &OwnedFd, path: &Path) -> std::io::Result<OwnedFd> {
     let drafts = walk::make(root, [OWN_FOLDER, INCOMING].into_iter());
     let (incoming, _) = drafts.map_err(|error| match error {
@@ -394,10 +397,10 @@ fn remove_all(folder: &OwnedFd) -> std::io::Result<()> {
 }
 
 fn open(folder: &OwnedFd, name: &str) -> Result<Found, Error> {
-    // Opening a pipe would wait for its other end.
+    // Without `NONBLOCK`, opening a pipe would wait for its other end.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = fs::openat(folder, name, flags, Mode::empty());
-    // A socket or a device nobody serves cannot be opened at all.
+    // A socket or a device without a driver cannot be opened.
     let is_none = matches!(opened, Err(Errno::NXIO | Errno::NODEV));
     let file = File::from(if is_none { return Err(Error::Missing) } else { opened? });
     let kind = file.metadata()?.file_type();
@@ -410,7 +413,8 @@ fn open(folder: &OwnedFd, name: &str) -> Result<Found, Error> {
     Ok(Found::File(facts(&file, name)?, Box::new(file)))
 }
 
-/// Links and pipes cannot, so they are not shown either; nor can names no request can spell.
+/// Returns whether a request can name this entry. Links, pipes and names with control characters cannot be requested,
+/// so lists do not contain them.
 fn can_be_asked_for(entry: &DirEntry) -> bool {
     let name = entry.file_name().to_bytes();
     let kinds = [FileType::RegularFile, FileType::Directory, FileType::Unknown];
@@ -432,7 +436,7 @@ fn facts(file: &File, name: &str) -> Result<Facts, Error> {
     Ok(Facts {
         size: data.len(),
         modified_ms: seconds * 1000 + nanos / 1_000_000,
-        // Every content is a file of its own, so even the same size at the same instant is another version.
+        // Each content is a new file (inode), so the version changes even if size and time stay the same.
         version: format!("{:x}-{seconds:x}{nanos:08x}-{:x}", data.ino(), data.len()),
         kind: said_kind(file).unwrap_or_else(|| kind_of(name)),
     })

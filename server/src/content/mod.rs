@@ -1,9 +1,11 @@
-//! Where dialects keep content: files, the states of Terraform, the objects of Git LFS. One place for all of it, with
-//! one quota, and the rest of the disk left free; what is published is there at once and durably. A small trait, so
-//! that another kind of storage is another implementation.
+//! Stores the content of dialects: files, Terraform states and Git LFS objects.
 //!
-//! Everything behind the trait blocks and is called where that is allowed; a remote storage can wait for its network
-//! there. Who may write when is not decided here: the lock is taken before anything is published.
+//! All content is in one store with one quota, which leaves a part of the disk free. Published content is visible
+//! immediately and durable. The [`Content`] trait separates the dialects from the storage, so that there can be another
+//! implementation, such as remote storage. Methods of the trait can block and must run on blocking threads
+//! ([`Store::blocking`]).
+//!
+//! This module does not decide who can write when: the dialects acquire the lock before they publish content.
 
 mod extent;
 mod folders;
@@ -40,10 +42,10 @@ use crate::http::shares::{Client, Full, Shares};
 use crate::metrics::Metrics;
 use turn::Turns;
 
-/// Of the files that can be written at the same time, one client has at most one of so many.
+/// One client can use at most `1 / UPLOADS_SHARE` of the concurrent uploads.
 const UPLOADS_SHARE: usize = 4;
 
-/// What all workers and all paths that lead to some content share. Made once, with the server.
+/// Access to the content, shared by all worker threads and dialects. The server creates it once.
 #[derive(Clone)]
 pub(crate) struct Store {
     content: Arc<dyn Content>,
@@ -53,7 +55,7 @@ pub(crate) struct Store {
     metrics: Arc<Metrics>,
 }
 
-/// A file that is written counts until this is dropped.
+/// Counts one upload, until it is dropped.
 pub(crate) struct Open {
     _taken: crate::http::shares::Taken,
     metrics: Arc<Metrics>,
@@ -66,7 +68,7 @@ impl Drop for Open {
 }
 
 impl Store {
-    /// Content with a limit of files that are written at the same time.
+    /// Wraps `content` and allows at most `uploads_max` concurrent uploads.
     pub(crate) fn new(
         content: Arc<dyn Content>,
         uploads_max: usize,
@@ -76,7 +78,7 @@ impl Store {
         Self { content, turns: Turns::default(), uploads, uploads_max, metrics }
     }
 
-    /// Counts one more file that is written, until the returned guard is dropped.
+    /// Counts an upload until the returned guard is dropped. Fails if the client or the server has too many uploads.
     pub(crate) fn upload(&self, client: &Client) -> Result<Open, Error> {
         let taken = self.uploads.take(client, None).map_err(|full| {
             self.metrics.refusals.count("uploads");
@@ -88,12 +90,12 @@ impl Store {
         Ok(Open { _taken: taken, metrics: self.metrics.clone() })
     }
 
-    /// How many bytes there are together.
+    /// Returns the size of all files in bytes.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.content.n_bytes()
     }
 
-    /// Runs what blocks where that is allowed.
+    /// Runs `work` on a thread for blocking operations.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Content) -> Result<T, Error> + Send + 'static,
@@ -103,26 +105,28 @@ impl Store {
         done.await.unwrap_or(Err(Error::Unknown))
     }
 
-    /// Waits until nobody else publishes at this path, and lets nobody until dropped.
+    /// Waits until no other request publishes at this path. Other requests wait until the returned guard is dropped.
     pub(crate) async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
         self.turns.take(path).await
     }
 
-    /// Waits until nobody publishes anywhere: for what concerns many paths.
+    /// Waits until no request publishes at any path, for changes that affect many paths. Other requests wait until the
+    /// returned guards are dropped.
     pub(crate) async fn turns(&self) -> Vec<OwnedMutexGuard<()>> {
         self.turns.take_all().await
     }
 }
 
-/// A place for files.
+/// Storage for files and folders.
 pub(crate) trait Content: Send + Sync {
-    /// What is at a path, if anything.
+    /// Returns the file or folder at a path, or `None` if the path does not exist.
     fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Error>;
 
-    /// When a file or folder was changed, in milliseconds since 1970; of a folder, when what is in it was.
+    /// Returns the time of the last change in milliseconds since 1970. The time of a folder is that of the last change
+    /// to its list of entries.
     fn modified_ms(&self, path: &Permitted<ToRead>) -> Option<i64>;
 
-    /// Some of what is in a folder: by name, after the name `after`, at most `n_max`.
+    /// Lists up to `n_max` entries of a folder, sorted by name, starting after the name `after`.
     fn list(
         &self,
         folder: &Permitted<ToRead>,
@@ -130,16 +134,17 @@ pub(crate) trait Content: Send + Sync {
         n_max: usize,
     ) -> Result<Listing, Error>;
 
-    /// A file that is not one yet.
+    /// Creates an empty draft: a file that has no path until it is published.
     fn draft(&self) -> Result<Box<dyn Draft>, Error>;
 
-    /// Removes a file or an empty folder, durably.
+    /// Removes a file or an empty folder. The removal is durable.
     fn remove(&self, path: &Permitted<ToWrite>) -> Result<(), Error>;
 
-    /// Removes a file or a folder with everything in it, durably and to everybody at once.
+    /// Removes a file, or a folder with all its content. The removal is durable, and readers see it as a single step.
     fn remove_tree(&self, path: &Permitted<ToWrite>) -> Result<(), Error>;
 
-    /// Moves a file or folder in place of what is there, durably. Was nothing there?
+    /// Moves a file or folder and replaces the target if it exists. The change is durable. Returns whether the target
+    /// was free.
     fn rename(
         &self,
         from: &Permitted<ToWrite>,
@@ -147,8 +152,8 @@ pub(crate) trait Content: Send + Sync {
         bounds: Bounds,
     ) -> Result<bool, Error>;
 
-    /// A copy of a file or folder that is none yet and is to go to a path, durable: with everything in the folder, or
-    /// without.
+    /// Creates a durable draft that is a copy of a file or folder. `to` is the path at which the caller will publish
+    /// it. If `is_deep` is `false`, the copy of a folder is empty.
     fn copy(
         &self,
         source: Source<'_>,
@@ -157,19 +162,20 @@ pub(crate) trait Content: Send + Sync {
         bounds: Bounds,
     ) -> Result<Box<dyn Draft>, Error>;
 
-    /// What clients keep with a file or folder beside its content; empty if nothing.
+    /// Returns the properties that clients have set for a file or folder; empty if there are none.
     fn properties(&self, path: &Permitted<ToRead>) -> Result<Vec<u8>, Error>;
 
-    /// Keeps something else with it, durably. `false`: that is more than can be kept.
+    /// Replaces the properties of a file or folder. The change is durable. Returns `false` if the storage cannot keep
+    /// properties of this size.
     fn set_properties(&self, path: &Permitted<ToWrite>, bytes: &[u8]) -> Result<bool, Error>;
 
-    /// Makes a folder and those around it, durably. Was it not there before?
+    /// Creates a folder and its missing parents. The change is durable. Returns whether the folder is new.
     fn make_folder(&self, folder: &Permitted<ToWrite>) -> Result<bool, Error>;
 
-    /// Says why there would be no room for a file of this size.
+    /// Fails if there is not enough quota or disk space for a file of this size.
     fn check_room(&self, n_bytes: u64) -> Result<(), Error>;
 
-    /// Bytes of all files together.
+    /// Returns the size of all files in bytes.
     fn n_bytes(&self) -> u64;
 }
 
@@ -177,133 +183,134 @@ pub(crate) trait Content: Send + Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) from: &'a Permitted<ToRead>,
-    /// May the reader read this path? Checked for each file and folder when it is copied, because a folder's content
-    /// changes.
+    /// Returns whether the reader can read a path. The copy calls it for each file and folder, because the content of
+    /// the source folder can change while it is copied.
     pub(crate) may: &'a dyn Fn(&FilePath) -> bool,
 }
 
-/// What a tree of folders may be where it is to go.
+/// Limits for a folder that is copied or moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Most files and folders that are looked at.
+    /// Maximum number of files and folders in it.
     pub(crate) n_max: usize,
-    /// Most names of a path.
+    /// Maximum number of names in a path.
     pub(crate) depth_max: usize,
 }
 
-/// Bytes on their way to becoming a file. Dropped, it leaves nothing behind.
+/// A file or folder that is not published yet. If it is dropped before that, it is removed.
 pub(crate) trait Draft: Send {
-    /// Adds bytes.
+    /// Appends bytes.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Makes its bytes durable, with what they are said to be.
+    /// Makes the bytes durable, together with the media type if the client sent one.
     fn seal(&mut self, kind: Option<&str>) -> Result<(), Error>;
 
-    /// Becomes the file of this path at once and durably, in place of what was there. Was there none?
+    /// Publishes the draft as the file at this path, replacing a file that is there. The change is atomic and durable.
+    /// Returns the facts about the file, and whether there was no file before.
     fn publish(self: Box<Self>, path: &Permitted<ToWrite>) -> Result<(Facts, bool), Error>;
 
-    /// The same in place of whatever was there, a folder too, with what is kept with the draft. Was nothing there?
+    /// Publishes the draft at this path, replacing a file or a folder that is there. The properties of the draft are
+    /// kept. Returns whether the path was free.
     fn replace(self: Box<Self>, path: &Permitted<ToWrite>) -> Result<bool, Error>;
 }
 
-/// What is at a path.
+/// The file or folder at a path.
 pub(crate) enum Found {
-    /// A file, open.
+    /// A file, opened for reading.
     File(Facts, Box<dyn Readable>),
     /// A folder.
     Folder,
 }
 
-/// Where a file's bytes come from.
+/// The content of a file.
 pub(crate) trait Readable: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> Readable for T {}
 
-/// What is known of a file without reading it.
+/// Facts about a file that are known without reading its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Facts {
-    /// In bytes.
+    /// Size in bytes.
     pub(crate) size: u64,
-    /// When it was written, in milliseconds since 1970.
+    /// Time of the last write, in milliseconds since 1970.
     pub(crate) modified_ms: i64,
-    /// Differs between any two contents of a path.
+    /// Identifies the content: any two contents of a path have different versions.
     pub(crate) version: String,
-    /// What it is, as a media type.
+    /// Media type.
     pub(crate) kind: String,
 }
 
-/// Some of what is in a folder.
+/// One page of a folder's entries.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// In the order of their names.
+    /// The entries, sorted by name.
     pub(crate) entries: Vec<Entry>,
-    /// Is there more?
+    /// `true` if there are more entries after these.
     pub(crate) has_more: bool,
 }
 
-/// One thing in a folder.
+/// A file or folder in a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// Its name.
     pub(crate) name: String,
-    /// Of a file; `None` for a folder.
+    /// The facts about a file; `None` for a folder.
     pub(crate) facts: Option<Facts>,
-    /// When it was written, in milliseconds since 1970.
+    /// Time of the last change, in milliseconds since 1970.
     pub(crate) modified_ms: i64,
 }
 
-/// Why not. Each kind asks for another answer.
+/// Why a file operation failed. Dialects map each variant to a different response.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// There is nothing.
+    /// There is no file or folder at the path.
     Missing,
-    /// It is a folder, and a file was meant.
+    /// There is a folder at the path, and the operation needs a file.
     IsFolder,
-    /// Something on the way is no folder, or is no file.
+    /// A parent of the path is not a folder, or the path ends with a slash but is a file.
     NotFolder,
-    /// The folder has something in it.
+    /// The folder is not empty.
     NotEmpty,
-    /// There is something that is neither a file nor a folder, and so not for us to touch.
+    /// There is neither a file nor a folder at the path, for example a symbolic link. The server does not change it.
     Special,
-    /// The folder contains something that the reader has no right to.
+    /// The folder contains a file or folder that the reader cannot access.
     Denied,
     /// The source was moved or replaced during the copy.
     Changed,
-    /// There are more files and folders than may be copied at once.
+    /// There are more files and folders than one request can copy or move.
     TooMany,
-    /// Something would be so deep in folders, or have so long a path, that nobody could ask for it.
+    /// The operation would create a path that is too deep or too long for any request.
     TooDeep {
-        /// How many names a path may have.
+        /// Maximum number of names in a path.
         allowed: usize,
     },
-    /// There is no room.
+    /// The disk is full.
     Full,
-    /// All files together would take up more than they may.
+    /// The size of all files would exceed the quota.
     OverQuota {
-        /// What they take up.
+        /// Bytes used by all files.
         used: u64,
-        /// What they may.
+        /// Quota in bytes.
         allowed: u64,
     },
-    /// The rest of the disk is not for files.
+    /// The disk space that is left is reserved: files must not use it.
     DiskLow {
-        /// What is left of it.
+        /// Free disk space in bytes.
         free: u64,
-        /// What must be left of it.
+        /// Bytes that must stay free.
         min: u64,
     },
-    /// Too many files are open.
+    /// The process has reached its limit of open files.
     NoFiles,
-    /// Too many files are being written.
+    /// There are too many concurrent uploads.
     TooManyUploads {
-        /// How many there may be.
+        /// Maximum number of concurrent uploads.
         allowed: usize,
-        /// Those of this client; otherwise those of all.
+        /// `true` if the client has reached its own limit; `false` if the server has reached the limit for all clients.
         is_own: bool,
     },
-    /// Something else went wrong.
+    /// Another input or output error.
     Broken(io::Error),
-    /// It is not known what was done.
+    /// It is not known whether the operation took effect.
     Unknown,
 }
 

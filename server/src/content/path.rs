@@ -1,4 +1,4 @@
-//! The path of a file or folder, and the lock that belongs to it.
+//! The path of a file or folder, and the lock for it.
 
 use std::fmt;
 use std::fmt::Write;
@@ -11,55 +11,57 @@ use crate::app::App;
 use crate::dialect;
 use crate::dialect::path::decode;
 
-/// Longest path, in bytes, decoded.
+/// Maximum length of a decoded path, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
-/// Longest name in a path: what file systems take.
+/// Maximum length of a name in a path, in bytes: the limit of common file systems.
 const SEGMENT_BYTES_MAX: usize = 255;
-/// In the files folder, for what is not a file yet.
+/// The server's own directory in the directory of files. Drafts are in it, and no request can name it.
 pub(super) const OWN_FOLDER: &str = ".leasehold";
 
-/// `/documents/file.txt`, `/documents/`, `/`: decoded, safe to walk, never outside.
+/// A decoded path such as `/documents/file.txt`, `/documents/` or `/`. It is valid and never leads outside the
+/// directory of files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FilePath {
     text: String,
 }
 
-/// Why a request names no file.
+/// Why a request path is not the path of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NoPath {
     /// The path belongs to another part of the server.
     Reserved,
-    /// The path makes no sense.
+    /// The path is malformed, for this reason.
     Bad(&'static str),
 }
 
 impl FilePath {
-    /// The path a request is about: below `/files`, or at the root where nothing else is.
+    /// Returns the path that a request names: below `/files`, or at the root if no other part of the server uses the
+    /// path.
     pub(crate) fn of(uri: &Uri) -> Result<Self, NoPath> {
         let raw = uri.path();
         if let Some(raw) = raw.strip_prefix("/files/") {
             return Self::parse(&format!("/{raw}"));
         }
-        // Whatever is wrong with the rest of such a path, it is not for us to say.
+        // Another part of the server reports errors in the rest of such a path.
         if decode(raw).is_some_and(|text| is_reserved(&text)) {
             return Err(NoPath::Reserved);
         }
         Self::parse(raw)
     }
 
-    /// A path as it comes, percent-encoded.
+    /// Decodes and checks a percent-encoded path.
     pub(crate) fn parse(raw: &str) -> Result<Self, NoPath> {
         let text = decode(raw).ok_or(NoPath::Bad("the path is not percent-encoded UTF-8"))?;
         check(&text).map_err(NoPath::Bad)?;
         Ok(Self { text })
     }
 
-    /// A path that is not encoded.
+    /// Checks a path that is not encoded; `None` if it is invalid.
     pub(crate) fn plain(text: &str) -> Option<Self> {
         check(text).ok().map(|()| Self { text: text.into() })
     }
 
-    /// A path in the server's own folder, which no request can name.
+    /// Returns a path in the server's own directory, which no request can name.
     pub(crate) fn own<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut text = format!("/{OWN_FOLDER}");
         names.into_iter().for_each(|name| text.extend(["/", name]));
@@ -70,12 +72,12 @@ impl FilePath {
         &self.text
     }
 
-    /// Does it say of itself that it is a folder?
+    /// Returns whether the path ends with a slash, so that it can only be a folder.
     pub(crate) fn is_folder(&self) -> bool {
         self.text.ends_with('/')
     }
 
-    /// The same path as a folder's.
+    /// Adds a slash at the end of the path if there is none.
     pub(crate) fn into_folder(mut self) -> Self {
         if !self.is_folder() {
             self.text.push('/');
@@ -83,42 +85,42 @@ impl FilePath {
         self
     }
 
-    /// The names on the way, outermost first.
+    /// Returns the names in the path, outermost first.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &str> {
         self.text.split('/').filter(|segment| !segment.is_empty())
     }
 
-    /// The number of names in the path. A lock takes one part for each, so paths that are too deep are refused by this
-    /// number, before any work for each name.
+    /// Returns the number of names in the path. A lock needs one part for each name, so requests with too many names
+    /// are rejected before any work is done for each of them.
     pub(crate) fn depth(&self) -> usize {
         self.segments().count()
     }
 
-    /// Where it can be asked for.
+    /// Returns the URL path at which clients can request the file.
     pub(crate) fn location(&self) -> String {
         let prefix = if is_reserved(&self.text) { "/files" } else { "" };
         format!("{prefix}{}", self.encoded())
     }
 
-    /// The lock of the file or folder of this path.
+    /// Returns the lock on the file or folder at this path.
     pub(crate) fn lock(&self, app: &App) -> LockKey {
         extent::node_key(app, self)
     }
 
-    /// The folders around it, the root first.
+    /// Returns the folders around this path, starting at the root.
     pub(crate) fn ancestors(&self) -> impl Iterator<Item = FilePath> {
         let stem = self.text.trim_end_matches('/');
         let ends = stem.match_indices('/').map(|(at, _)| at);
         ends.map(|at| FilePath { text: if at == 0 { "/".into() } else { stem[..at].into() } })
     }
 
-    /// The folder it is in; the root is in none.
+    /// Returns the parent folder; `None` for the root.
     pub(crate) fn parent(&self) -> Option<Self> {
         let (folder, _) = self.text.trim_end_matches('/').rsplit_once('/')?;
         Some(Self { text: if folder.is_empty() { "/".into() } else { folder.into() } })
     }
 
-    /// The same path as that of a file, or of a folder without saying so.
+    /// Returns the path without its final slash; the root stays `/`.
     pub(crate) fn into_node(mut self) -> Self {
         while self.text.len() > 1 && self.is_folder() {
             self.text.pop();
@@ -126,25 +128,26 @@ impl FilePath {
         self
     }
 
-    /// Something in this folder; `None` if no request could ask for it.
+    /// Returns the path of an entry in this folder; `None` if no request can name it.
     pub(crate) fn child(&self, name: &str) -> Option<Self> {
         let text = format!("{}/{name}", self.text.trim_end_matches('/'));
         check(&text).ok().map(|()| Self { text })
     }
 
-    /// Is the other in it, or in something in it?
+    /// Returns whether the other path is inside this folder, at any depth.
     pub(crate) fn contains(&self, other: &Self) -> bool {
         let stem = self.text.trim_end_matches('/');
         other.text.strip_prefix(stem).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
     }
 
-    /// Can something in it, on this way, be asked for by a path that is short enough?
+    /// Returns whether the path of an entry would be short enough. `way` contains the folders between this path and the
+    /// entry `name`.
     pub(super) fn fits(&self, way: &[String], name: &str) -> bool {
         let inner: usize = way.iter().map(|name| name.len() + 1).sum();
         self.text.trim_end_matches('/').len() + inner + 1 + name.len() <= PATH_BYTES_MAX
     }
 
-    /// Percent-encoded, as part of an address.
+    /// Returns the path percent-encoded for use in a URL.
     pub(crate) fn encoded(&self) -> String {
         self.text.bytes().fold(String::new(), |mut text, byte| {
             match byte {

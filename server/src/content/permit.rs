@@ -1,4 +1,4 @@
-//! Paths at which somebody may look or change something. The store takes no others.
+//! Paths that a caller has the right to read or change. The store accepts no other paths.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,31 +9,33 @@ use super::path::FilePath;
 use crate::app::App;
 use crate::auth::{Caller, Denied, Right, View};
 
-/// A path whose file or folder is to be looked at.
+/// A path to read.
 #[derive(Clone, Debug)]
 pub(crate) struct ToRead {
     path: FilePath,
     lock: LockKey,
     view: View,
     place: Place,
-    /// What a reader is told who may look into the folder, if it is one, but not at the file, if it is one.
+    /// Set if the caller can read files below this path, but not a file at this path. Contains the refusal for the
+    /// latter.
     only_folder: Option<Denied>,
-    /// Of a folder, everything is listed: for whoever is about to be asked whether they may do something to all of it.
+    /// Lists everything in a folder, to check whether the caller has a right to all of it. Otherwise entries that the
+    /// caller cannot see are left out.
     is_whole: bool,
 }
 
-/// What is at a path.
+/// The kind of a path, which decides how rights are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// A file, whose lock has the name of its path.
+    /// A file or folder; the name of its lock is its path.
     File,
-    /// Something of a dialect's own, with a lock of its own.
+    /// An object of a dialect, such as a Git LFS object, with a lock that the dialect chooses.
     Own,
-    /// A folder of such things. Who may see which is looked at by the dialect.
+    /// A folder of such objects. The dialect checks which of them a caller can see.
     OwnFolder,
 }
 
-/// A path at which something is to be changed.
+/// A path to change.
 #[derive(Clone, Debug)]
 pub(crate) struct ToWrite(ToRead);
 
@@ -51,12 +53,13 @@ impl ToRead {
         }
     }
 
-    /// The same with all that is in it. What its reader may not see must not be shown to them.
+    /// Lists all entries of the folder, including entries that the caller cannot see. They must not be shown to the
+    /// caller.
     pub(crate) fn with_all(self) -> Self {
         Self { is_whole: true, ..self }
     }
 
-    /// Something of a dialect's own that is governed by this lock.
+    /// Returns a path of a dialect's object, which is governed by this lock.
     pub(crate) fn own(path: FilePath, lock: LockKey) -> Self {
         Self {
             path,
@@ -68,7 +71,7 @@ impl ToRead {
         }
     }
 
-    /// A folder of a dialect's own, for those who may see anything in the namespace.
+    /// Returns a folder of a dialect's objects. Callers can list it if they can see anything in the namespace.
     pub(crate) fn own_folder(path: FilePath, namespace: Arc<str>) -> Self {
         let lock = LockKey::new(namespace, "");
         Self {
@@ -81,7 +84,8 @@ impl ToRead {
         }
     }
 
-    /// Whoever may see something in a folder may see the way to it.
+    /// Checks that the caller has the right to read. A caller that can see anything in a folder can also see the
+    /// folders around it.
     pub(crate) fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {
         match self.place {
             Place::File => {}
@@ -100,12 +104,13 @@ impl ToRead {
         Ok(())
     }
 
-    /// To be asked of everything that is not a folder, also of what is not there.
+    /// Checks that the caller can read a file at this path. Call it unless there is a folder, even if the path does not
+    /// exist.
     pub(crate) fn check_file(&self) -> Result<(), Denied> {
         self.only_folder.clone().map_or(Ok(()), Err)
     }
 
-    /// May its reader see this name in the folder?
+    /// Returns whether the caller can see the entry with this name in the folder.
     pub(crate) fn shows(&self, name: &str, is_folder: bool) -> bool {
         if self.is_whole || self.place != Place::File {
             return true;
@@ -127,7 +132,7 @@ impl ToWrite {
         Self(ToRead::new(app, path))
     }
 
-    /// Something of a dialect's own that is governed by this lock.
+    /// Returns a path of a dialect's object, which is governed by this lock.
     pub(crate) fn own(path: FilePath, lock: LockKey) -> Self {
         Self(ToRead::own(path, lock))
     }

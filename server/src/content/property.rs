@@ -1,18 +1,19 @@
-//! What clients say of a file or folder beside its content: kept with it, so it goes where it goes and ends with it.
+//! Keeps the properties that clients set for a file or folder. They are stored in an extended attribute of the file, so
+//! they move with it and end with it.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{self, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
-/// Where it is kept. Not every file system can.
+/// The extended attribute. Not every file system supports such attributes.
 const ATTRIBUTE: &str = "user.leasehold.properties";
-/// Largest that Linux keeps; most file systems keep less.
+/// Maximum attribute size in Linux; most file systems allow less.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// What is kept with something that is open; `None` if there is nothing.
+/// Returns the properties of an open file or directory; `None` if there are none.
 pub(super) fn read(file: impl AsFd) -> Option<Vec<u8>> {
-    // Nearly always there is nothing: that costs one look.
+    // Most files have no properties, so this query is usually the only system call.
     let n_bytes = fs::fgetxattr_query(&file, ATTRIBUTE).ok()?;
     let mut bytes = vec![0; n_bytes.min(BYTES_MAX)];
     let n_bytes = fs::fgetxattr(&file, ATTRIBUTE, &mut bytes).ok()?;
@@ -20,7 +21,7 @@ pub(super) fn read(file: impl AsFd) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// Keeps it, durably. `false`: the file system cannot keep as much, or nothing at all.
+/// Replaces the properties, durably. Returns `false` if the file system does not support properties of this size.
 pub(super) fn write(file: impl AsFd, bytes: &[u8]) -> Result<bool, Errno> {
     let written = if bytes.is_empty() {
         match fs::fremovexattr(&file, ATTRIBUTE) {
@@ -37,7 +38,7 @@ pub(super) fn write(file: impl AsFd, bytes: &[u8]) -> Result<bool, Errno> {
     }
 }
 
-/// Whatever is of this name in a folder, open for its properties. Never through a link.
+/// Opens the file or directory with this name in `folder`, to access its properties. It never follows a symbolic link.
 pub(super) fn open(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     fs::openat(folder, name, flags, Mode::empty())

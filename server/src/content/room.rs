@@ -1,26 +1,27 @@
-//! How much room files may take: all together no more than a quota, and never the last of the disk, which belongs to
-//! whoever keeps the locks.
+//! Limits the disk space that files use: together at most a quota, and never the last free part of the disk, which the
+//! lock data needs.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use super::Error;
-use crate::sync::{lock, whole};
+use leasehold_base::sync::{lock, whole};
 
-/// Of a disk this much is left free unless a setting says otherwise, or a twentieth of it if that is more.
+use super::Error;
+
+/// Without a setting, the larger of this size and a twentieth of the disk stays free.
 const FREE_MIN: u64 = 256 << 20;
 const FREE_PART: u64 = 20;
 
-/// What files may take up.
+/// Limits for the disk space that files use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
-    /// Bytes of all files together, those that are being written included.
+    /// Maximum size of all files, including uploads in progress.
     pub(crate) bytes_max: u64,
-    /// Bytes of the disk that uploads leave free; `None`: as much as is sensible for the disk.
+    /// Bytes of disk space that must stay free; `None` to derive the number from the size of the disk.
     pub(crate) free_min: Option<u64>,
 }
 
-/// What is known of a disk.
+/// The total and free bytes of a disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Space {
     pub(crate) total: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Space {
 
 type Probe = Box<dyn Fn() -> io::Result<Space> + Send + Sync>;
 
-/// Counts what files take up. Shared by all that are being written.
+/// Counts the disk space that files use. All uploads share one counter.
 pub(crate) struct Room {
     quota: Quota,
     probe: Probe,
@@ -40,12 +41,13 @@ pub(crate) struct Room {
 #[derive(Default)]
 struct Used {
     n_bytes: u64,
-    /// What was there at the start is in it.
+    /// `true` once the files that existed at startup are counted.
     is_counted: bool,
 }
 
 impl Room {
-    /// Nothing is counted yet; `probe` looks at the disk.
+    /// Creates a counter. `probe` returns the space of the disk. The counter is unusable until [`Room::counted`] is
+    /// called.
     pub(crate) fn new(
         quota: Quota,
         probe: impl Fn() -> io::Result<Space> + Send + Sync + 'static,
@@ -54,7 +56,7 @@ impl Room {
         Arc::new(Self { quota, probe: Box::new(probe), used, counted })
     }
 
-    /// What was there at the start takes up this much.
+    /// Adds the size of the files that existed at startup and wakes the waiting operations.
     pub(crate) fn counted(&self, n_bytes: u64) {
         let mut used = self.used();
         used.n_bytes += n_bytes;
@@ -62,12 +64,12 @@ impl Room {
         self.counted.notify_all();
     }
 
-    /// What all files take up, as far as they are counted.
+    /// Returns the size of all files, as far as they are counted.
     pub(crate) fn n_bytes(&self) -> u64 {
         self.used().n_bytes
     }
 
-    /// Takes room for `n_bytes` more, or says why there is none.
+    /// Reserves `n_bytes`. Fails if the quota or the free disk space is too small.
     pub(crate) fn take(&self, n_bytes: u64) -> Result<(), Error> {
         self.check_disk(n_bytes)?;
         let mut used = self.wait_used();
@@ -79,7 +81,7 @@ impl Room {
         Ok(())
     }
 
-    /// Waits until what was there at the start is counted: before that nothing may come or go.
+    /// Waits until the files that existed at startup are counted. Until then no file can be added or removed.
     pub(crate) fn wait(&self) {
         drop(self.wait_used());
     }
@@ -89,21 +91,21 @@ impl Room {
         whole(used)
     }
 
-    /// Says why there would be no room for `n_bytes` more, without taking it.
+    /// Fails if `n_bytes` could not be reserved. Reserves nothing.
     pub(crate) fn check(&self, n_bytes: u64) -> Result<(), Error> {
         self.take(n_bytes)?;
         self.give_back(n_bytes);
         Ok(())
     }
 
-    /// Something that took up this much is gone.
+    /// Releases `n_bytes` after a file was removed or a reservation ended.
     pub(crate) fn give_back(&self, n_bytes: u64) {
         let mut used = self.used();
-        // Whoever changed files behind the server's back made the count wrong, not us.
+        // If another process changed files, the count can be too low; it must not underflow.
         used.n_bytes = used.n_bytes.saturating_sub(n_bytes);
     }
 
-    /// Would the disk still have what must be left of it?
+    /// Checks that the disk keeps enough free space after `n_bytes` more.
     fn check_disk(&self, n_bytes: u64) -> Result<(), Error> {
         let Space { total, free } = (self.probe)()?;
         let min = self.quota.free_min.unwrap_or_else(|| FREE_MIN.max(total / FREE_PART));
@@ -118,7 +120,7 @@ impl Room {
     }
 }
 
-/// Room that was taken for bytes that are no file yet. Dropped, it is given back.
+/// Disk space that is reserved for a draft. When it is dropped, the reservation ends.
 pub(crate) struct Taken {
     room: Arc<Room>,
     n_bytes: u64,
@@ -135,7 +137,8 @@ impl Taken {
         Ok(())
     }
 
-    /// The bytes are a file now, in place of one that took up `n_bytes_before`.
+    /// Keeps the reserved bytes for good, because the draft is a file now. `n_bytes_before` is the size of the file it
+    /// replaced.
     pub(crate) fn keep(&mut self, n_bytes_before: u64) {
         self.n_bytes = 0;
         self.room.give_back(n_bytes_before);

@@ -1,5 +1,5 @@
-//! Content as the body of an answer: in pieces, never as a whole in memory. A file is open for as long as its reader
-//! takes something.
+//! Sends content as a response body in pieces, so that it is never in memory as a whole. The file stays open as long as
+//! the client reads.
 
 use std::io::SeekFrom;
 
@@ -9,8 +9,8 @@ use super::Readable;
 use crate::http::answers::Sending;
 use crate::http::pieces::{BrokenOff, Outlet, PIECE_BYTES};
 
-/// Sends a part of something, reading only a piece ahead. A reader that goes away ends it, and so does one that takes
-/// nothing for long.
+/// Sends `length` bytes from the position `first` and reads only one piece ahead. It stops if the client disconnects or
+/// does not read for too long.
 pub(crate) fn stream(
     content: Box<dyn Readable>,
     first: u64,
@@ -40,7 +40,7 @@ async fn send(
         content = back;
         at += n as u64;
         let Ok(piece) = piece else {
-            // Its reader is told after the last piece.
+            // The client gets the error after the pieces that were already sent.
             outlet.room().await?;
             return Err(BrokenOff);
         };
@@ -69,7 +69,7 @@ mod tests {
     use crate::http::answers::Answers;
     use crate::http::shares::Client;
 
-    /// A file of zeros that tells whether it is open.
+    /// A file of zeros; the reference count of `_is_open` shows whether it is open.
     struct Opened {
         bytes: Cursor<Vec<u8>>,
         _is_open: Arc<()>,
@@ -102,7 +102,7 @@ mod tests {
             let (body, _) = sent(&answers, n_bytes, n_bytes);
             assert_eq!(body.collect().await.expect("whole").to_bytes().len(), n_bytes);
         }
-        // It became shorter meanwhile.
+        // The file became shorter in the meantime.
         let (body, _) = sent(&answers, PIECE_BYTES, PIECE_BYTES + 1);
         assert!(body.collect().await.is_err(), "it must not look complete");
         assert_eq!(answers.n_downloads(), 0);

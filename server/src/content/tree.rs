@@ -1,7 +1,8 @@
-//! Whole folders: removed, moved and copied as one.
+//! Removes, moves and copies whole folders as one operation.
 //!
-//! What is to go is first moved to where drafts are, by one rename, and is gone to everybody else. A copy is made there
-//! and moved to its place when it is whole. What a server that ended left there is removed at the next start.
+//! A removed folder is first moved to the directory of drafts by one rename, so other requests no longer see it. A copy
+//! is made in that directory and moved to its target when it is complete. If a server stops before it has cleaned up,
+//! the next start removes the leftovers.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -16,8 +17,8 @@ use super::room::{Room, Taken};
 use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};
 use crate::auth::Permitted;
 
-/// Removes everything in a folder of ours, however deep: folders in folders are moved up to it first, so that there is
-/// never more than one to look into. What is freed is given back to `room`.
+/// Removes the directory `first` in `incoming`, however deep it is. Nested directories are first moved up to
+/// `incoming`, so that the walk never has to go deeper than one level. The freed bytes are returned to `room`.
 pub(super) fn clear(incoming: &OwnedFd, first: &str, room: Option<&Room>) -> Result<(), Error> {
     let mut folders = vec![first.to_owned()];
     let mut n_moved = 0_u64;
@@ -43,7 +44,7 @@ pub(super) fn clear(incoming: &OwnedFd, first: &str, room: Option<&Room>) -> Res
             }
         }
         match fs::unlinkat(incoming, &name, AtFlags::REMOVEDIR) {
-            // A folder that is changed while it is read may not show everything.
+            // A directory that changes while it is read might not return all entries.
             Err(Errno::NOTEMPTY) => folders.push(name),
             removed => removed?,
         }
@@ -55,7 +56,7 @@ fn is_file(stat: &fs::Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_file()
 }
 
-/// Removes a file or a folder with everything in it: at once to everybody else.
+/// Removes a file, or a folder with all its content. Other requests see this as a single step.
 pub(super) fn remove(place: &Arc<Place>, path: &FilePath) -> Result<(), Error> {
     place.room.wait();
     let (folder, name) = walk::to_parent(&place.root, path)?;
@@ -65,7 +66,7 @@ pub(super) fn remove(place: &Arc<Place>, path: &FilePath) -> Result<(), Error> {
     Ok(())
 }
 
-/// Moves a file or folder, over what is there. Was nothing there?
+/// Moves a file or folder and replaces the target if it exists. Returns whether the target was free.
 pub(super) fn rename(
     place: &Arc<Place>,
     from: &FilePath,
@@ -83,7 +84,7 @@ pub(super) fn rename(
         Err(error) => return Err(error.into()),
     };
     let is_new = before.is_none();
-    // A file takes the place of a file at once. Anything else makes room first.
+    // A single rename replaces a file by a file. Otherwise the target is first moved away.
     let mut aside = None;
     match before {
         Some(before) if is_file(&before) && is_file(&moved) => {
@@ -103,8 +104,8 @@ pub(super) fn rename(
     Ok(is_new)
 }
 
-/// Can everything in what is moved be asked for where it is to go? Whatever could be before still can if its path does
-/// not grow.
+/// Checks that no path in the moved folder becomes too long or too deep for requests. Paths that do not grow need no
+/// check.
 fn check_moved(
     place: &Arc<Place>,
     from: &FilePath,
@@ -132,7 +133,7 @@ fn check_moved(
     Ok(())
 }
 
-/// Where a tree of folders is to go, and how much of it is left to look at.
+/// The target of a copied or moved folder, and how many more files and folders it can contain.
 struct Frame<'a> {
     to: &'a FilePath,
     n_left: usize,
@@ -140,8 +141,8 @@ struct Frame<'a> {
 }
 
 impl Source<'_> {
-    /// Checks the right to an entry just before it is copied, because the entry might be new. `false` if no request
-    /// could name the entry.
+    /// Checks the caller's right to an entry just before it is copied, because the entry might be new. Returns `false`
+    /// if no request could name the entry.
     fn admit(&self, way: &[String], name: &str) -> Result<bool, Error> {
         let names = way.iter().map(String::as_str).chain([name]);
         let path = names.fold(self.from.as_str().trim_end_matches('/').to_owned(), |path, name| {
@@ -154,7 +155,7 @@ impl Source<'_> {
         }
     }
 
-    /// Checks that an open folder is still at its path: for a folder that was moved, other rights apply.
+    /// Checks that an open folder is still at its path, because other rights apply to a folder that was moved.
     fn check_place(&self, place: &Place, way: &[String], folder: &OwnedFd) -> Result<(), Error> {
         let now = walk::to_folder(&place.root, self.from).map_err(|_| Error::Changed)?;
         let now = enter_all(&now, way).map_err(|_| Error::Changed)?;
@@ -167,7 +168,7 @@ impl Source<'_> {
 }
 
 impl Frame<'_> {
-    /// One more file or folder, on this way in the tree.
+    /// Counts one more entry and checks the depth and length of its new path. `way` contains the folders around it.
     fn admit(&mut self, way: &[String], name: &str) -> Result<(), Error> {
         self.n_left = self.n_left.checked_sub(1).ok_or(Error::TooMany)?;
         let depth = self.to.segments().count() + way.len() + 1;
@@ -178,7 +179,7 @@ impl Frame<'_> {
     }
 }
 
-/// The files and folders in a folder that a request can ask for.
+/// Returns the files and folders in a directory that requests can name.
 fn askable(folder: &OwnedFd) -> Result<Vec<(String, FileType)>, Error> {
     let mut all = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -195,7 +196,7 @@ fn askable(folder: &OwnedFd) -> Result<Vec<(String, FileType)>, Error> {
     Ok(all)
 }
 
-/// Something that was moved out of everybody's sight, to be removed.
+/// A file or folder that was moved to the directory of drafts, where requests no longer see it, to be removed.
 struct Aside {
     name: String,
     stat: fs::Stat,
@@ -215,7 +216,7 @@ impl Aside {
         Ok(Self { name: aside, stat })
     }
 
-    /// What stays for some reason is removed at the next start.
+    /// Removes it. If that fails, the next start of the server removes it.
     fn clear(self, place: &Arc<Place>) {
         let cleared = if is_file(&self.stat) {
             let gone = fs::unlinkat(&place.incoming, &self.name, AtFlags::empty());
@@ -229,7 +230,7 @@ impl Aside {
     }
 }
 
-/// Copies a file, or a folder with everything in it or without, to where drafts are.
+/// Copies a file or folder to the directory of drafts. If `is_deep` is `false`, the copy of a folder is empty.
 pub(super) fn copy(
     place: &Arc<Place>,
     source: Source<'_>,
@@ -241,7 +242,7 @@ pub(super) fn copy(
     let (folder, name) = walk::to_parent(&place.root, source.from)?;
     let stat = walk::look(&folder, name)?;
     if is_file(&stat) {
-        // It might have been a folder when the right to it was checked.
+        // The path might have been a folder when the right to it was checked.
         let from: &FilePath = source.from;
         if !(source.may)(from) {
             return Err(Error::Denied);
@@ -252,14 +253,14 @@ pub(super) fn copy(
     }
     let opened = walk::enter(&folder, name)?;
     let taken = Taken::none(place.room.clone());
-    // Dropped on the way, it leaves nothing behind.
+    // If copying fails, dropping the draft removes it.
     let mut draft = FolderDraft { place: place.clone(), name: Some(place.new_name()), taken };
     let frame = Frame { to, n_left: bounds.n_max, depth_max: bounds.depth_max };
     draft.fill(&opened, source, is_deep, frame)?;
     Ok(Box::new(draft))
 }
 
-/// A folder that is none yet.
+/// A folder in the directory of drafts.
 struct FolderDraft {
     place: Arc<Place>,
     name: Option<String>,
@@ -277,7 +278,7 @@ impl FolderDraft {
         let name = self.name.as_deref().ok_or(Error::Missing)?;
         fs::mkdirat(&self.place.incoming, name, Mode::from_raw_mode(0o777))?;
         let target = walk::enter(&self.place.incoming, name)?;
-        // By their names: there may be more of them than a process may have open.
+        // The list keeps paths, not open directories: there might be more directories than a process can have open.
         let mut folders = vec![Vec::<String>::new()];
         while let Some(way) = folders.pop() {
             let (from, to) = (enter_all(opened, &way)?, enter_all(&target, &way)?);
@@ -303,8 +304,8 @@ fn enter_all(folder: &OwnedFd, way: &[String]) -> Result<OwnedFd, Error> {
     Ok(folder)
 }
 
-/// Copies the files of a folder and makes its folders, whose names are returned. What cannot be asked for is not
-/// copied.
+/// Copies the files of a directory and creates its subdirectories. Returns the names of the subdirectories. Entries
+/// that requests cannot name are not copied.
 fn members(
     (source, target): (&OwnedFd, &OwnedFd),
     taken: &mut Taken,
@@ -360,7 +361,7 @@ impl Drop for FolderDraft {
     }
 }
 
-/// Moves a draft to its place, over whatever is there. Was nothing there?
+/// Moves a draft to its path and replaces a file or folder that is there. Returns whether the path was free.
 pub(super) fn settle(place: &Arc<Place>, name: &str, path: &FilePath) -> Result<bool, Error> {
     let (folder, target) = walk::to_parent(&place.root, path)?;
     let before = walk::look(&folder, target).ok().filter(is_file);
@@ -394,7 +395,7 @@ mod tests {
 
     const FILE: &str = "/box/in/f";
 
-    /// Copies a folder; `may` is called for each file and folder in it.
+    /// Copies a folder; the copy calls `may` for each file and folder in it.
     fn copy(local: &Local, may: &dyn Fn(&FilePath) -> bool) -> Result<(), Error> {
         let path = |text: &str| FilePath::plain(text).expect("a path");
         let from = ToRead::own(path("/box"), LockKey::new("files", "/box"));

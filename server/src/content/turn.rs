@@ -1,8 +1,8 @@
-//! Whose turn it is to publish at a path.
+//! Makes concurrent requests publish at the same path one after another.
 //!
-//! A lock on a file belongs to a session, and a session may write one file twice at once. Between looking at what is
-//! there and replacing it nobody else may do the same, so there is one set of turns for the whole server: whichever
-//! worker serves a request, and whichever path leads to the file.
+//! A lock on a file belongs to a session, and one session can send two writes for the same file at the same time. A
+//! write checks the current file and then replaces it, and no other write can come between these steps. So the server
+//! has a single set of turns for all worker threads and all dialects.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::path::FilePath;
 
-/// How many publish at once at most. Two files may share a turn; they wait a little, that is all.
+/// The number of turns. Two paths can share a turn; then one of their writes waits for the other.
 const N_TURNS: usize = 64;
 
-/// The turns of one files folder.
+/// The turns of one content store.
 #[derive(Clone)]
 pub(super) struct Turns(Arc<[Arc<Mutex<()>>]>);
 
@@ -25,14 +25,14 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Waits until nobody else publishes at this path, and lets nobody until dropped.
+    /// Waits until no other request publishes at this path. Other requests wait until the returned guard is dropped.
     pub(super) async fn take(&self, path: &FilePath) -> OwnedMutexGuard<()> {
         let mut hasher = DefaultHasher::new();
         path.as_str().hash(&mut hasher);
         self.0[hasher.finish() as usize % N_TURNS].clone().lock_owned().await
     }
 
-    /// All of them, always in one order: so two never wait for each other.
+    /// Waits for all turns. They are always taken in the same order, so two callers cannot deadlock.
     pub(super) async fn take_all(&self) -> Vec<OwnedMutexGuard<()>> {
         let mut all = Vec::with_capacity(N_TURNS);
         for turn in &*self.0 {

@@ -1,4 +1,4 @@
-//! A request's body on its way to becoming content: in pieces, never as a whole in memory.
+//! Writes a request body to a draft in pieces, so that it is never in memory as a whole.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use sha2::{Digest, Sha256};
 use super::{Draft, Error, Open, Store};
 use crate::http::shares::Client;
 
-/// Written at once: few enough to hold for many uploads, many enough to be worth a thread's while.
+/// Bytes per write: small enough for many concurrent uploads, large enough to be worth a switch to a blocking thread.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// A body that has come whole and is durable, though it is nothing yet.
+/// A request body that was received completely and is durable, but not published yet.
 pub(crate) struct Upload {
     pub(crate) draft: Box<dyn Draft>,
-    /// SHA-256, in hexadecimal.
+    /// The SHA-256 of the content, in hexadecimal.
     pub(crate) hash: String,
     pub(crate) size: u64,
-    /// The upload has a file open.
+    /// Counts as an upload until it is dropped, because the draft is an open file.
     _open: Open,
 }
 
-/// Why a body did not come whole. Nothing was changed.
+/// Why a body was not received completely. Nothing was changed.
 #[derive(Debug)]
 pub(crate) enum Unreceived {
-    /// It has more bytes than these.
+    /// The body is larger than this limit in bytes.
     TooLarge(u64),
-    /// It stopped coming.
+    /// The client sent nothing for too long.
     Late,
-    /// It broke off.
+    /// The connection broke.
     Broken,
-    /// It cannot be kept.
+    /// The content could not be stored.
     Content(Error),
 }
 
@@ -47,7 +47,8 @@ struct Progress {
     size: u64,
 }
 
-/// Takes a body in and makes it durable. A client may be slow, but not silent for longer than `patience`.
+/// Receives a body and makes it durable. The upload can be slow, but it fails if the client sends nothing for
+/// `patience`.
 pub(crate) async fn receive(
     store: &Store,
     client: &Client,
@@ -81,12 +82,12 @@ pub(crate) async fn receive(
     Ok(Upload { draft, hash, size, _open: open })
 }
 
-/// The next bytes of a body; `None` at its end.
+/// Returns the next bytes of a body; `None` at its end.
 async fn next(body: &mut Body, patience: Duration) -> Result<Option<Bytes>, Unreceived> {
     loop {
         let frame = tokio::time::timeout(patience, body.frame()).await;
         let Some(frame) = frame.map_err(|_| Unreceived::Late)? else { return Ok(None) };
-        // Anything else is a trailer.
+        // A frame without data contains trailers.
         if let Ok(bytes) = frame.map_err(|_| Unreceived::Broken)?.into_data() {
             return Ok(Some(bytes));
         }

@@ -1,7 +1,8 @@
-//! Walking a path without ever leaving the folder it begins in.
+//! Walks a path without leaving the directory in which it starts.
 //!
-//! Each folder is opened by its name in the one before, and never through a symbolic link. So nothing leads out,
-//! whatever others do to the folders meanwhile; and no file has two paths, which would be two locks.
+//! Each directory is opened by its name in the directory before it, and never through a symbolic link. So a walk stays
+//! inside even if another process changes directories in the meantime. It also means that no file has two paths, which
+//! would be two different locks.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,13 +13,13 @@ use rustix::io::Errno;
 use super::Error;
 use super::path::FilePath;
 
-/// Opens the folder named `name` in `folder`.
+/// Opens the directory `name` in `folder`.
 pub(super) fn enter(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     fs::openat(folder, name, flags, Mode::empty())
 }
 
-/// The folder a path ends in, and the path's last name.
+/// Opens the parent directory of a path. Returns it with the last name in the path.
 pub(super) fn to_parent<'a>(
     root: &OwnedFd,
     path: &'a FilePath,
@@ -34,7 +35,7 @@ pub(super) fn to_parent<'a>(
     Err(Error::IsFolder)
 }
 
-/// The folder a path names.
+/// Opens the directory at a path.
 pub(super) fn to_folder(root: &OwnedFd, path: &FilePath) -> Result<OwnedFd, Error> {
     let mut folder = root.try_clone()?;
     for name in path.segments() {
@@ -43,7 +44,7 @@ pub(super) fn to_folder(root: &OwnedFd, path: &FilePath) -> Result<OwnedFd, Erro
     Ok(folder)
 }
 
-/// The same, making what is missing, durably. Was the last one made just now?
+/// Opens the directory at a path and creates missing directories, durably. Returns whether the last one is new.
 pub(super) fn make<'a>(
     root: &OwnedFd,
     names: impl Iterator<Item = &'a str>,
@@ -65,12 +66,12 @@ pub(super) fn make<'a>(
     Ok((folder, is_new))
 }
 
-/// What a name in a folder is, without following it anywhere.
+/// Returns the file status of an entry. A symbolic link is not followed.
 pub(super) fn look(folder: &OwnedFd, name: &str) -> Result<fs::Stat, Errno> {
     fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Bytes of all files in a folder and in those inside it. What cannot be looked at is not counted.
+/// Returns the size of all files in a directory, at any depth. Files that cannot be read are not counted.
 pub(super) fn n_bytes(root: &Path) -> u64 {
     let mut n_bytes = 0;
     let mut folders = vec![root.to_path_buf()];
@@ -90,7 +91,7 @@ impl From<Errno> for Error {
     fn from(error: Errno) -> Self {
         match error {
             Errno::NOENT => Error::Missing,
-            // A symbolic link where a folder should be is either, depending on the system.
+            // Opening a symbolic link as a directory fails with either error, depending on the system.
             Errno::NOTDIR | Errno::LOOP => Error::NotFolder,
             Errno::ISDIR => Error::IsFolder,
             Errno::NOTEMPTY => Error::NotEmpty,

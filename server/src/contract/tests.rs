@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use leasehold_base::clock::FakeClock;
 use leasehold_core::RetryHint;
 
 use super::document;
 use crate::app::{self, App};
-use crate::clock::FakeClock;
 use crate::engine::{self, Engine};
 use crate::metrics::Metrics;
-use crate::store::memory::MemoryStore;
 use crate::{dialect, http};
+use leasehold_store::memory::MemoryStore;
 
 fn app() -> (Engine, App) {
     let metrics = Arc::new(Metrics::new());

@@ -2,7 +2,6 @@
 //! response. The rules are in the core.
 
 mod basic;
-pub(crate) mod calendar;
 pub mod claims;
 mod counted;
 pub(crate) mod cursor;

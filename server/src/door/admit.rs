@@ -96,8 +96,9 @@ impl Inner {
         Ok(unless_renewal)
     }
 
-    /// Why a request on a reserved connection is not served, or served only if it renews or ends
-    /// what is its caller's own.
+    /// Returns the refusal for a request on a reserved connection, or `None` if it is served. The outer `Err` is final;
+    /// the
+    /// inner response applies unless the request renews or ends what its caller owns.
     pub(super) fn crowd_out<B: HttpBody>(
         &self,
         visitor: &Visitor,

@@ -1,25 +1,26 @@
-//! An answer, and what it grants.
+//! A response, with the grant it delivers.
 
 use axum::response::{IntoResponse, Response};
 
 use crate::engine::Undelivered;
 
-/// What a request is answered. If it grants something, that is only its client's once the answer is delivered:
-/// dropping it before gives the grant back.
+/// The response to a request. A grant in it is final only once the response is delivered: if the answer is dropped
+/// before
+/// that, the grant is released.
 pub struct Answer {
-    /// To be sent.
+    /// The response to send.
     pub response: Response,
-    /// To be kept until it was.
+    /// The guard of the grant, to be kept until the response is sent.
     pub undelivered: Option<Undelivered>,
 }
 
 impl Answer {
-    /// One that grants this, or nothing.
+    /// Creates an answer, with the guard of its grant if it has one.
     pub(crate) fn new(response: Response, undelivered: Option<Undelivered>) -> Self {
         Self { response, undelivered }
     }
 
-    /// For whoever has no socket between itself and the client.
+    /// Returns the response and marks it as delivered, for callers without a connection to the client.
     pub fn deliver(self) -> Response {
         if let Some(undelivered) = self.undelivered {
             undelivered.delivered();
@@ -34,7 +35,7 @@ impl From<Response> for Answer {
     }
 }
 
-/// Through the router, which knows nothing but responses.
+/// Passes the guard through the router, which handles only responses, as a response extension.
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let mut response = self.response;
@@ -46,7 +47,7 @@ impl IntoResponse for Answer {
 }
 
 impl Answer {
-    /// As it comes out of the router.
+    /// Restores an answer from a response of the router.
     pub(super) fn routed(mut response: Response) -> Self {
         let shared = response.extensions_mut().remove().map(Undelivered::from_shared);
         Self::new(response, shared)

@@ -1,4 +1,4 @@
-//! The parts of the server, by what has to be known of whoever enters them.
+//! The areas of the server, by the access they need.
 
 use axum::http::{HeaderMap, Request, header};
 
@@ -6,25 +6,25 @@ use crate::auth::{Caller, Denied, Right, ticket};
 use crate::console;
 use crate::dialect::{Dialect, lfs};
 
-/// A part of the server.
+/// A group of paths with the same access check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Area {
-    /// Anybody may know whether the server is well.
+    /// Health checks, open to all clients.
     Health,
-    /// What is counted: of all namespaces.
+    /// Metrics, which cover all namespaces.
     Metrics,
-    /// The contract.
+    /// The API description and its documentation pages.
     Docs,
-    /// Where people sign in, so that anybody may come there, also with what does not count any more.
+    /// The console, open to all clients because users sign in there. Invalid credentials do not block it either.
     Console,
-    /// Where content is moved, which a ticket is enough for. Clients that are asked who they are ask again without end.
+    /// Content transfers, for which a ticket is enough. They never return 401: these clients would retry it endlessly.
     Transfer,
-    /// A dialect, which asks for itself what somebody may.
+    /// All other paths. Their dialect checks the caller's rights.
     Rest,
 }
 
 impl Area {
-    /// Of a request.
+    /// Returns the area of a request.
     pub(super) fn asked<B>(request: &Request<B>) -> Self {
         let path = request.uri().path();
         match console::is_visit(request.method(), path, request.headers()) {
@@ -45,12 +45,12 @@ impl Area {
         }
     }
 
-    /// Is it answered by the listener for metrics?
+    /// Returns whether the metrics listener serves this area.
     pub(super) fn is_for_metrics(self) -> bool {
         matches!(self, Self::Health | Self::Metrics)
     }
 
-    /// May this caller enter?
+    /// Checks that the caller can access this area.
     pub(super) fn check(
         self,
         caller: &Caller,
@@ -62,7 +62,7 @@ impl Area {
             return Ok(());
         }
         let public = authority.public();
-        // Only files have sessions that stand for who opened them.
+        // Only the files dialect has sessions that are credentials.
         if caller.is_foreign() && (self != Self::Rest || dialect != Dialect::Files) {
             let accepted = authority.accepted();
             let why = format!("unknown credential; accepted: {accepted}");

@@ -1,8 +1,8 @@
-//! What a browser may ask for whoever uses it.
+//! Protects users of browsers against requests from foreign web pages.
 //!
-//! A page of another site can make a browser ask anything of a server it can reach, with whatever the browser adds by
-//! itself: a cookie, a certificate, an address that is trusted. So every request is looked at, whatever proves who
-//! asks.
+//! A page of another site can make a browser send requests to any server it can reach. The browser adds a cookie, a
+//! client
+//! certificate or a trusted address automatically. So every request is checked, whatever its credential.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Method, Request, Uri};
@@ -12,26 +12,28 @@ pub(super) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch
 pub(super) const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 pub(super) const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Why a request is turned away.
+/// Why a request is rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Foreign {
-    /// It is not for us. A page whose name was made to lead here says so.
+    /// The host is not a name of this server. This happens if an attacker's domain resolves to this server (DNS
+    /// rebinding).
     Host(String),
-    /// A page of another origin asks.
+    /// A page of an origin that is not allowed sent the request.
     Origin(String),
 }
 
-/// Whom the server answers to, beside itself.
+/// The host names and origins that the server accepts.
 pub(super) struct Known<'a> {
-    /// The names it is reached by. Addresses and `localhost` need not be named: no page can be made to have them.
+    /// The accepted host names. IP addresses and `localhost` are always accepted: no attacker's page can have them as
+    /// host.
     pub(super) hosts: &'a [String],
-    /// The URL it is known by, if it was told.
+    /// The configured public URL.
     pub(super) public_url: Option<&'a str>,
-    /// The origins whose pages may ask.
+    /// The origins whose pages can send requests.
     pub(super) origins: &'a [String],
-    /// Whatever name it is called by.
+    /// Whether every host name is accepted.
     pub(super) any_host: bool,
-    /// How it was reached: `http` or `https`. Asked for only if a page says where it is from.
+    /// Returns the scheme that the client used, `http` or `https`. Called only if the request has an origin.
     pub(super) scheme: &'a dyn Fn() -> &'static str,
 }
 
@@ -71,7 +73,7 @@ fn ends_with(name: &str, end: &str) -> bool {
     at.and_then(|at| name.get(at..)).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
 }
 
-/// A trailing dot names the same host.
+/// Removes the port and a trailing dot, which names the same host.
 fn without_port(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -85,7 +87,7 @@ fn is_address(name: &str) -> bool {
     name.parse::<Ipv4Addr>().is_ok() || bare.is_some_and(|bare| bare.parse::<Ipv6Addr>().is_ok())
 }
 
-/// `host:port` of `https://host:port/path`.
+/// Returns `host:port` of `https://host:port/path`.
 fn authority(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     rest.split('/').next().filter(|authority| !authority.is_empty())
@@ -102,9 +104,10 @@ fn check_origin(
     if origin.is_some_and(|origin| is_allowed(origin, known)) {
         return Ok(());
     }
-    // `Origin: null` is a page that hides where it comes from. The same host over the other scheme is another origin:
-    // with the ports that need not be named, it is another program. But a browser that says `same-origin` knows how it
-    // got here, also through a proxy that we do not know of.
+    // `Origin: null` is a page that hides its origin. The same host with the other scheme is a different origin: with
+    // default ports it is another program. But `Sec-Fetch-Site: same-origin` comes from the browser itself, which knows
+    // the
+    // scheme even behind a proxy that is not configured here.
     let is_own = |origin: &str| {
         let is_public = known.public_url.is_some_and(|own| is_same_origin(own, origin));
         let is_of_host = |scheme: &str| {
@@ -130,7 +133,7 @@ fn check_origin(
     Ok(())
 }
 
-/// Scheme, host and port are the same. A port that is not named is the scheme's own.
+/// Returns whether scheme, host and port are the same. A missing port is the scheme's default.
 fn is_same_origin(one: &str, other: &str) -> bool {
     let parts = |origin: &'_ str| {
         let (scheme, _) = origin.split_once("://")?;
@@ -147,17 +150,17 @@ fn is_same_origin(one: &str, other: &str) -> bool {
     parts(one).is_some_and(|one| parts(other) == Some(one))
 }
 
-/// Is this origin's page one that may ask?
+/// Returns whether pages of this origin are allowed to send requests.
 pub(super) fn is_allowed(origin: &str, known: &Known<'_>) -> bool {
     known.origins.iter().any(|allowed| allowed == origin)
 }
 
-/// Did a page of another site lead here? Then the browser keeps a sign-in to itself.
+/// Returns whether a page of another site caused this request. Browsers then withhold the sign-in cookie.
 pub(crate) fn is_sent(headers: &HeaderMap) -> bool {
     headers.get(SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// Somebody follows a link to a page for people.
+/// Returns whether a user follows a link to one of the server's pages.
 fn is_visit(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     let path = uri.path();
     let is_page =
@@ -211,7 +214,7 @@ mod tests {
             ("http", &[host, https], false),
             ("https", &[host, https], true),
             ("https", &[host, http], false),
-            // A page cannot say that by itself.
+            // A page cannot set this header.
             ("http", &[host, https, own], true),
             ("https", &[host, http, own], false),
             ("http", &[host, https, cross], false),

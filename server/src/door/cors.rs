@@ -1,4 +1,4 @@
-//! Pages of other origins that may ask: only those the server was told of, and they send no cookies.
+//! CORS: only pages of configured origins can use the API, without cookies.
 
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -8,7 +8,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-/// The origin of the page that asks, if it may.
+/// Returns the origin of the request if it is allowed.
 pub(super) fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderValue> {
     if origins.is_empty() {
         return None;
@@ -17,14 +17,14 @@ pub(super) fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderV
     origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()).then(|| origin.clone())
 }
 
-/// Does a browser ask, for a page that may, whether it may ask something?
+/// Returns whether the request is a CORS preflight from an allowed origin.
 pub(super) fn is_preflight<B>(request: &Request<B>, origins: &[String]) -> bool {
     request.method() == Method::OPTIONS
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
         && allowed(request.headers(), origins).is_some()
 }
 
-/// It may. Whether whoever asks then has the right is another question.
+/// Returns the response to a preflight. The rights of the caller are checked with the actual request.
 pub(super) fn preflight() -> Response {
     let headers = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE"),
@@ -37,7 +37,7 @@ pub(super) fn preflight() -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// The page may read the answer.
+/// Adds the headers that let the page read the response.
 pub(super) fn expose(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     let exposed = "etag, link, location, retry-after, x-request-id";

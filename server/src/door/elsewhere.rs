@@ -1,4 +1,4 @@
-//! What is answered here although another server leads, and what is not.
+//! Decides which requests a follower answers itself and which it forwards to the leader.
 
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
@@ -13,7 +13,8 @@ use crate::http::shares::Client;
 use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
 
 impl Door {
-    /// Answers here if this server leads, or need not; otherwise has another one answer.
+    /// Answers the request here if this server leads or the request needs no leader; otherwise forwards it to the
+    /// leader.
     pub(super) async fn answer_somewhere<B>(
         &self,
         relay: &Relay,
@@ -51,13 +52,13 @@ impl Door {
         if let Err(why) = form::check(&request, visitor.link.is_unix()) {
             return refused(&why).into();
         }
-        // The leader identifies the caller; the address is known here.
+        // The leader identifies the caller, so only the address is known here.
         if let Some(stream) = &visitor.stream {
             let trusted = &app.http.trusted_proxies;
             let from = forwarded::client(request.headers(), visitor.peer, trusted);
             visitor.is_restricted |= !stream.enter(&Client::at(from, &app.http));
         }
-        // Whether a request that might renew does renew, only the leader knows.
+        // Only the leader can tell whether a request that might renew does so.
         if visitor.is_restricted && Vital::of(&request) == Vital::Never {
             return no_place(app, &visitor).into();
         }
@@ -76,7 +77,7 @@ impl Door {
     }
 }
 
-/// Each server knows by itself whether it is well, and what happened: it reads the same journal as the others.
+/// Returns whether any server can answer: health, metrics and events. Followers read the same journal as the leader.
 fn is_answered_here<B>(visitor: &Visitor, request: &Request<B>) -> bool {
     let path = request.uri().path();
     match Area::of(path) {
@@ -88,7 +89,7 @@ fn is_answered_here<B>(visitor: &Visitor, request: &Request<B>) -> bool {
     }
 }
 
-/// Is it what happened that is asked for?
+/// Returns whether the path is for events or history.
 fn is_of_past(path: &str) -> bool {
     let words: Vec<_> = path.trim_start_matches('/').split('/').collect();
     matches!(

@@ -1,4 +1,4 @@
-//! What is written down of a request beside what it does, where there is an audit file or changes are logged.
+//! Records facts about a request for the audit file and the change log.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::audit::{Audit, Refused};
 use crate::auth::{Caller, Logged, Trail, are_changes_logged};
 use crate::http::forwarded;
 
-/// A request whose answer may have to be written down.
+/// A request whose refusal must be audited.
 pub(super) struct Followed {
     audit: Arc<Audit>,
     caller: Caller,
@@ -20,7 +20,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// From here on it is known who did what the caller does. `None`: what it is refused is not written down.
+    /// Attaches a trail to the caller. Returns `None` if refusals are not audited.
     pub(super) fn begin<B>(
         app: &App,
         visitor: &Visitor,
@@ -49,7 +49,7 @@ impl Followed {
         audit.map(|audit| Self { audit, caller, method })
     }
 
-    /// Writes it down if it was refused because of who asked.
+    /// Audits the request if it was refused with 401, 403 or 429.
     pub(super) fn end(self, app: &App, route: &Route, status: StatusCode) {
         let is_refused = matches!(
             status,

@@ -1,4 +1,5 @@
-//! The form of a request: whom it is for, and where it ends. What two programs could read in two ways is refused.
+//! Checks the form of a request: its host and its framing. Requests that two programs could interpret differently are
+//! rejected.
 
 use std::net::Ipv6Addr;
 
@@ -9,7 +10,9 @@ use axum::http::{HeaderName, HeaderValue, Request, Uri, Version};
 use super::area::Area;
 use super::browser::{SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE};
 
-/// Clients whose base URL ends with a slash ask for `//v1/...`. Slashes further on may be part of a name.
+/// Removes extra slashes at the start of the path: clients whose base URL ends with a slash send `//v1/...`. Later
+/// slashes
+/// can be part of a name and stay.
 pub(super) fn drop_extra_slashes(uri: &mut Uri) {
     if !uri.path().starts_with("//") {
         return;
@@ -23,7 +26,7 @@ pub(super) fn drop_extra_slashes(uri: &mut Uri) {
     }
 }
 
-/// What is wrong, in words. By a Unix socket whom it is for is clear.
+/// Checks the form of a request. Over a Unix socket an HTTP/1.0 request needs no host.
 pub(super) fn check<B>(request: &Request<B>, is_unix: bool) -> Result<(), String> {
     check_host(request, is_unix)?;
     check_single(request)?;
@@ -38,7 +41,7 @@ fn check_host<B>(request: &Request<B>, is_unix: bool) -> Result<(), String> {
         return Err("there is more than one Host header".into());
     }
     match (host, authority) {
-        // A probe of HTTP/1.0 knows no Host, and learns nothing but whether the server is well.
+        // An HTTP/1.0 health probe sends no Host header, and gets nothing but the health of the server.
         (None, None) if is_probe(request) => Ok(()),
         (None, None) if is_unix && request.version() == Version::HTTP_10 => Ok(()),
         (None, None) => Err(NO_HOST.into()),
@@ -67,11 +70,11 @@ fn is_probe<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_10 && Area::of(request.uri().path()) == Area::Health
 }
 
-/// A browser says these once. Of two, one program would believe the first and another the last.
+/// Rejects duplicates of headers that browsers send once: two programs could each use a different one.
 fn check_single<B>(request: &Request<B>) -> Result<(), String> {
     let headers = request.headers();
     if headers.len() == headers.keys_len() {
-        // No header is there twice.
+        // No header occurs twice.
         return Ok(());
     }
     let single: [HeaderName; 4] = [ORIGIN, SEC_FETCH_SITE, SEC_FETCH_MODE, SEC_FETCH_DEST];
@@ -86,7 +89,7 @@ fn shown(host: &HeaderValue) -> String {
     format!("{:?}", text.chars().take(100).collect::<String>())
 }
 
-/// A name or an address, and perhaps a port. A user's name in front of it is nobody's address.
+/// Returns whether the text is a host name or an address, optionally with a port. User names are not allowed.
 pub(crate) fn is_host(text: &[u8]) -> bool {
     let (host, port) = match text.iter().rposition(|byte| *byte == b':') {
         Some(at) if !text[at..].contains(&b']') => (&text[..at], &text[at + 1..]),
@@ -107,14 +110,14 @@ fn is_ipv6(text: &[u8]) -> bool {
     text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// `chunked` is the only coding we undo; and a body that is coded in another way as well would be taken for something
-/// it
-/// is not. This is the client's mistake (400), not a server's failure (501) that would count against it in a proxy.
+/// Rejects transfer codings other than `chunked`, because the server would misread the body.
+///
+/// The result is 400, the client's mistake, and not 501, which a proxy would count as a failure of this server.
 fn check_framing<B>(request: &Request<B>) -> Result<(), String> {
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
-        // Such a request never comes from a socket: the parser would have dropped one of the two.
+        // Such a request never comes from a socket: the parser would have dropped one of the two headers.
         _ if request.headers().contains_key(CONTENT_LENGTH) => {
             Err("there are both Content-Length and Transfer-Encoding".into())
         }

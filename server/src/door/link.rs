@@ -1,4 +1,4 @@
-//! How a connection reached the server: what can be known of it before a request is read.
+//! How a connection reached the server, as known before a request is read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,17 +6,19 @@ use std::sync::Arc;
 /// How a connection reached the server. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// It is encrypted.
+    /// Whether the connection uses TLS.
     pub is_tls: bool,
-    /// The path of the Unix socket it came by; `None`: by TCP.
+    /// The path of the Unix socket; `None` for TCP.
     pub unix_path: Option<Arc<Path>>,
-    /// The names in the client's certificate, which a CA of `[mtls]` has signed; `None`: it showed none.
+    /// The names in the client's certificate, which a CA of `[mtls]` has signed; `None` without a certificate.
     pub certificate: Option<Arc<CertificateNames>>,
-    /// Where it comes from is what a header of the PROXY protocol says: true, but not where its bytes come from.
+    /// Whether the client's address comes from a PROXY protocol header. The address is trusted, but it is not the
+    /// socket's
+    /// remote address.
     pub is_relayed: bool,
-    /// It came by the listener that only answers `/metrics` and health checks.
+    /// Whether it reached the metrics listener, which serves only `/metrics` and health checks.
     pub is_for_metrics: bool,
-    /// It came by the listener for the other servers of a shared store.
+    /// Whether it reached the peer listener of the cluster.
     pub is_for_peers: bool,
 }
 
@@ -27,23 +29,23 @@ pub struct CertificateNames {
     pub dns: Vec<String>,
     /// URIs, as SPIFFE uses them.
     pub uris: Vec<String>,
-    /// How many more DNS names there are that no host can have.
+    /// Number of further DNS names that are malformed.
     pub n_malformed_dns: usize,
-    /// How many more URIs there are that are none.
+    /// Number of further URIs that are malformed.
     pub n_malformed_uris: usize,
-    /// When the certificate ends, in epoch milliseconds.
+    /// When the certificate expires, in epoch milliseconds.
     pub ends_ms: i64,
-    /// What `[mtls]` said when the certificate was checked.
+    /// The id of the `[mtls]` settings under which the certificate was checked.
     pub mtls_id: Arc<str>,
 }
 
 impl CertificateNames {
-    /// How many of them say nothing.
+    /// Returns the number of malformed names.
     pub fn n_malformed(&self) -> usize {
         self.n_malformed_dns + self.n_malformed_uris
     }
 
-    /// Is this one of them?
+    /// Returns whether the certificate has this name.
     pub fn has(&self, name: &str) -> bool {
         self.dns.iter().chain(&self.uris).any(|own| own == name)
     }
@@ -60,7 +62,7 @@ impl Link {
         is_for_peers: false,
     };
 
-    /// Is it a Unix socket of this machine?
+    /// Returns whether the connection uses a Unix socket.
     pub fn is_unix(&self) -> bool {
         self.unix_path.is_some()
     }

@@ -1,17 +1,18 @@
-//! Whoever uses a method that a path does not allow is told which it allows.
+//! Adds the allowed methods to responses for methods that a path does not support.
 
 use axum::body::{Body, to_bytes};
 use axum::http::header::{ALLOW, CONTENT_LENGTH};
 use axum::response::Response;
 
-/// What every dialect says, in its own shape. The methods are known only to the router, which names them in a header
-/// after the dialect has answered; they take the place of the braces here.
+/// The message of a 405, which every dialect wraps in its own format. Only the router knows the methods, and adds them
+/// to
+/// a header after the dialect has answered; they then replace the braces.
 pub(crate) const NOT_ALLOWED: &str = "method not allowed; allowed: {methods}";
 const METHODS: &str = "{methods}";
-/// More than any answer of this kind has.
+/// Maximum size of such a response.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// The same answer, with the methods named.
+/// Returns the response with the allowed methods in its message.
 pub(super) async fn named(response: Response) -> Response {
     let (mut head, body) = response.into_parts();
     let allowed = head.headers.get(ALLOW).and_then(|allowed| allowed.to_str().ok());

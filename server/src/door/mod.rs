@@ -1,9 +1,9 @@
-//! The front door: the one way in for every request, short way or long, HTTP/1 or HTTP/2, from a socket, a test, a
-//! fuzzer or the simulation.
+//! The HTTP front end: the only entry for requests, whether HTTP/1 or HTTP/2, from a socket, a test, a fuzzer or the
+//! simulation.
 //!
-//! It notes who asks and when ([`Arrival`]), checks the form of the request ([`form`]), lets the calls that are nearly
-//! all the traffic go straight to their handlers and the others through the router, and logs and counts the answer
-//! ([`record`]). Nothing a client sends chooses the way a request takes but its method and path.
+//! It records who sent a request and when ([`Arrival`]), checks the form of the request ([`form`]), and logs and counts
+//! the response ([`record`]). The few calls that make up most of the traffic go directly to their handlers, all others
+//! through the router. Only the method and the path of a request decide which way it takes.
 
 mod admit;
 mod answer;
@@ -31,11 +31,11 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::{BoxError, Router};
 use leasehold_api::Code;
+use leasehold_base::clock::Instant;
 use tracing::Instrument;
 
 use crate::app::{self, App};
 use crate::auth::{Authority, Caller, Denied, Way};
-use crate::clock::Instant;
 use crate::dialect::{Dialect, native, sticky};
 use crate::http::forwarded;
 use crate::http::shares::Client;
@@ -59,7 +59,7 @@ pub(crate) use unless_own::UnlessOwn;
 use vital::Vital;
 pub(crate) use vital::is_vital;
 
-/// Everything the server answers. Cheap to clone.
+/// The HTTP front end of one serving thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Door(Arc<Inner>);
 
@@ -69,16 +69,16 @@ struct Inner {
     speaks_native: bool,
     recorder: Recorder,
     ids: Ids,
-    /// Whoever shows no credential. Each door has its own, so that no two threads count the same references.
+    /// The caller while authentication is off. Each thread has its own, so that threads do not share a reference count.
     anonymous: Caller,
-    /// Has requests answered by another server while that one leads; `None`: there is no other.
+    /// Forwards requests to the leader while another server leads; `None` without a cluster.
     relay: Option<Arc<Relay>>,
 }
 
 impl Door {
-    /// The door of a server that speaks these dialects.
+    /// Creates the front end of a server with these dialects.
     pub fn new(app: App, dialects: &[Dialect]) -> Self {
-        // The route is known inside the router only.
+        // Only the router knows which route matched.
         let router = app::router(app.clone(), dialects).layer(middleware::from_fn(tell_route));
         let recorder = Recorder::new(&app);
         let anonymous = Caller::unasked();
@@ -87,12 +87,12 @@ impl Door {
         Self(Arc::new(Inner { app, router, speaks_native, recorder, ids, anonymous, relay }))
     }
 
-    /// What is behind it.
+    /// Returns the server's state.
     pub(crate) fn app(&self) -> &App {
         &self.0.app
     }
 
-    /// The answer to one request.
+    /// Answers one request.
     pub async fn answer<B>(&self, visitor: Visitor, request: Request<B>) -> Answer
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -110,7 +110,7 @@ impl Door {
         }
     }
 
-    /// Answers a request here, that came then or just now.
+    /// Answers a request on this server. `received` is when it arrived; `None` means now.
     pub(crate) async fn attend<B>(
         &self,
         mut visitor: Visitor,
@@ -160,7 +160,7 @@ impl Door {
 }
 
 impl Inner {
-    /// Who asks, if that is known without looking.
+    /// Returns the cached caller of the connection, if there is one.
     fn recall<B>(
         &self,
         visitor: &Visitor,
@@ -174,7 +174,7 @@ impl Inner {
         remembered.caller(request.headers(), epoch, || self.app.engine.wall_ms())
     }
 
-    /// Who asks, or why nobody is believed.
+    /// Identifies the caller, or returns why its credential is rejected.
     async fn identify<B>(
         &self,
         visitor: &Visitor,
@@ -182,7 +182,7 @@ impl Inner {
         request: &Request<B>,
     ) -> Result<Caller, Denied> {
         let link = &visitor.link;
-        // In this order: a policy that comes between the two is looked at again.
+        // The epoch is read first: if the policy changes in between, the cached result counts as outdated.
         let epoch = self.app.auth.epoch().unwrap_or_default();
         let Some(authority) = self.app.auth.authority() else { return Ok(self.anonymous.clone()) };
         let engine = &self.app.engine;
@@ -201,22 +201,22 @@ impl Inner {
             Ok(caller) => return Ok(caller),
             Err(inquiry) => inquiry,
         };
-        // Nobody is asked about what is refused anyway.
+        // A request that is rejected anyway must not cause a request to an issuer.
         let is_refused = form::check(request, visitor.link.is_unix()).is_err()
             || self.check_browser(visitor, inquiry.authority(), request).is_err();
         if is_refused || Area::asked(request) == Area::Health {
             return Err(Denied::Unauthenticated("unknown credential".into()));
         }
         let now = engine.now();
-        // It takes room, and few requests come here.
+        // Boxed because the future is large and few requests get here.
         let from =
             forwarded::client(request.headers(), visitor.peer, &self.app.http.trusted_proxies);
         Box::pin(inquiry.settle(from, now, engine.wall_ms_of(now))).await
     }
 
-    /// Could nobody on the way read or change this?
+    /// Returns whether the request was protected on its way, so that cookies can be accepted.
     fn is_private<B>(&self, visitor: &Visitor, has_cookie: bool, request: &Request<B>) -> bool {
-        // Only cookies and those who want one need to know. A page of another origin is to have neither.
+        // Only requests with a cookie, or that ask for one, need this. A page of another origin gets neither.
         let path = request.uri().path();
         let is_asked =
             has_cookie || path.ends_with("/auth/session") || Area::asked(request) == Area::Console;
@@ -227,7 +227,7 @@ impl Inner {
         forwarded::is_private(request.headers(), request.uri(), *peer, link.is_tls, proxies)
     }
 
-    /// Does a page of another origin ask that may?
+    /// Returns whether a page of another, allowed origin sent the request.
     fn is_of_other_page<B>(&self, request: &Request<B>) -> bool {
         cors::allowed(request.headers(), &self.app.http.cors_origins).is_some()
     }
@@ -243,7 +243,7 @@ impl Inner {
             hosts: &http.hosts,
             public_url: authority.and_then(|authority| authority.public_url()),
             origins: &http.cors_origins,
-            // No page of a browser can reach a Unix socket, and its clients call it as they like.
+            // A browser page cannot reach a Unix socket, and clients of one can use any host name.
             any_host: visitor.link.is_unix(),
             scheme: &|| {
                 let (Visitor { peer, link, .. }, proxies) = (visitor, &http.trusted_proxies);
@@ -258,7 +258,7 @@ impl Inner {
     fn dress(&self, route: &Route, response: &mut Response) {
         let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
-        // Some clients know no other way than Basic, and their dialect says so.
+        // Some clients support only Basic; their dialect has set the header already.
         let is_told = headers.get(header::WWW_AUTHENTICATE).is_some_and(is_basic);
         if is_unauthorized && self.app.auth.is_on() && !is_told {
             headers.insert(
@@ -289,7 +289,7 @@ impl Inner {
         if visitor.link.is_for_metrics && !Area::asked(&request).is_for_metrics() {
             return (Route::Refused, only_metrics().into());
         }
-        // It comes without a credential, and is answered the same whoever asks.
+        // A preflight carries no credential and gets the same response for every client.
         if cors::is_preflight(&request, &self.app.http.cors_origins) {
             return (Route::Refused, cors::preflight().into());
         }
@@ -326,7 +326,8 @@ impl Inner {
     }
 }
 
-/// The form of the request is wrong, so what follows on this connection cannot be trusted either.
+/// Returns the response to a malformed request. It closes the connection, because the next requests on it cannot be
+/// trusted either.
 fn refused(why: &str) -> Response {
     let mut response = app::failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

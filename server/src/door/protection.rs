@@ -17,8 +17,9 @@ pub(super) fn add(headers: &mut HeaderMap) {
     headers.entry(header::X_FRAME_OPTIONS).or_insert(deny);
 }
 
-/// The same for the hot calls, which set none of these headers. The policy forbids frames; the older header is only for
-/// old browsers, which do not make these calls.
+/// Adds the headers to responses of the hot calls, which set none of them.
+///
+/// `X-Frame-Options` is left out: it is only for old browsers, which do not make these calls.
 pub(super) fn add_hot(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));

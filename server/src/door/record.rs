@@ -1,6 +1,4 @@
-//! One line in the log and one count for each answer. Both know a request by its route, never by its path: there may
-//! be a
-//! secret in it, or anything else.
+//! Logs and counts every response. Both use the route, never the path, which can contain a secret or arbitrary text.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,19 +14,19 @@ use crate::dialect::native::Verb;
 use crate::metrics::AnswerLabel;
 use crate::trace::{Done, Traced, Tracer};
 
-/// The pattern of a path that the router does not know: a file's, or nothing.
+/// The pattern for paths that the router does not know: file paths and unknown paths.
 pub(super) const UNMATCHED: &str = "/{path}";
 
-/// Which route a request took.
+/// The route that a request took.
 #[derive(Clone, Debug)]
 pub(super) enum Route {
-    /// To one of the hot calls.
+    /// One of the hot calls.
     Direct(Verb),
-    /// Found by the router.
+    /// A route of the router.
     Matched(MatchedPath),
-    /// Found by nobody: a file's, or nothing.
+    /// No route: a file path or an unknown path.
     Unmatched,
-    /// Turned away before anybody looked for it.
+    /// Rejected before routing.
     Refused,
 }
 
@@ -36,7 +34,7 @@ impl Route {
     pub(super) fn pattern(&self) -> &str {
         match self {
             Route::Direct(verb) => verb.route(),
-            // The rest of a path that a group of routes takes as a whole.
+            // Cuts off the internal suffix of nested routes.
             Route::Matched(path) => path.as_str().split("/{*__private").next().unwrap_or_default(),
             Route::Unmatched => UNMATCHED,
             Route::Refused => "",
@@ -44,7 +42,7 @@ impl Route {
     }
 }
 
-/// A call that was not answered yet.
+/// A call that is being answered.
 pub(super) struct Call {
     method: &'static str,
     is_named: bool,
@@ -53,14 +51,15 @@ pub(super) struct Call {
     traced: Option<Traced>,
 }
 
-/// Counters are found by their labels, which takes a while; those of the hot calls are kept.
+/// Logs, counts and traces responses. The counters of the hot calls are cached, because looking them up by label is
+/// slow.
 pub(super) struct Recorder {
     answers: prometheus_client::metrics::family::Family<AnswerLabel, Counter>,
     direct: [[Counter; 2]; Verb::ALL.len()],
     tracer: Option<Arc<Tracer>>,
 }
 
-/// The route of what another server has answered.
+/// The route of responses that another server produced.
 const PASSED_ON: &str = "(passed on)";
 const USUAL: [StatusCode; 2] = [StatusCode::OK, StatusCode::CONFLICT];
 
@@ -74,7 +73,7 @@ impl Recorder {
         Self { answers, direct, tracer: app.tracer.clone() }
     }
 
-    /// Another server has answered, and written down who asked.
+    /// Counts a forwarded request. The leader has logged it.
     pub(super) fn passed_on(&self, method: &'static str, status: StatusCode) {
         let label = AnswerLabel::new(method, PASSED_ON, status.as_u16());
         self.answers.get_or_create(&label).inc();
@@ -113,7 +112,7 @@ impl Recorder {
             return;
         }
         let took_us = took.as_micros() as u64;
-        // One that belongs to no trace is known by its own id.
+        // A request without a trace is identified by its own id.
         let trace_id = trace.map(|trace| trace.to_string());
         macro_rules! log {
             ($level:ident) => {
@@ -127,7 +126,8 @@ impl Recorder {
     }
 }
 
-/// A method by its name if it is one that somebody could mean: there are as many others as clients make up.
+/// Returns the name of a known method, or `other`. Clients can invent any number of methods, and each would be a new
+/// label.
 pub(super) fn known(method: &Method) -> &'static str {
     let known = [
         "GET",

@@ -1,21 +1,21 @@
-//! What a request belongs to elsewhere: the W3C `traceparent` header.
+//! Parses the W3C `traceparent` header.
 
 use axum::http::{HeaderMap, HeaderName};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The trace a request is part of, as whoever sent it says.
+/// The trace that a request belongs to, as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TraceContext {
-    /// The whole story.
+    /// The id of the trace.
     pub(crate) trace_id: u128,
-    /// The part of it that made the request.
+    /// The id of the client's span that made the request.
     pub(crate) parent_id: u64,
-    /// Whoever began it wants it kept.
+    /// Whether the client asks for the trace to be recorded.
     pub(crate) is_sampled: bool,
 }
 
-/// The id of the trace, as everybody writes it.
+/// Prints the trace id as 32 hexadecimal digits.
 impl std::fmt::Display for TraceContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:032x}", self.trace_id)
@@ -23,14 +23,14 @@ impl std::fmt::Display for TraceContext {
 }
 
 impl TraceContext {
-    /// What the headers say. A header that is wrong, or there twice, says nothing.
+    /// Returns the trace context of the headers. A malformed or duplicate header is ignored.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut all = headers.get_all(TRACEPARENT).iter();
         let text = all.next().filter(|_| all.next().is_none())?.to_str().ok()?;
         Self::parse(text.trim())
     }
 
-    /// `00-<32 digits>-<16 digits>-<2 digits>`, and more behind it in versions to come.
+    /// Parses `00-<32 digits>-<16 digits>-<2 digits>`. Later versions can append more fields.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let version = number(parts.next()?, 2)?;
@@ -46,7 +46,7 @@ impl TraceContext {
     }
 }
 
-/// So many hexadecimal digits, none of them large.
+/// Parses exactly `n_digits` lower-case hexadecimal digits.
 fn number(text: &str, n_digits: usize) -> Option<u128> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let is_number = text.len() == n_digits && text.bytes().all(is_digit);

@@ -1,5 +1,5 @@
-//! A refusal that waits for what the handler finds out: a request beyond a rate limit, or on a reserved connection, is
-//! served only if it renews or ends what is its caller's own.
+//! A refusal that depends on what the handler finds out: a request beyond a rate limit, or on a reserved connection, is
+//! served only if it renews or ends what its caller owns.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::Response;
+use leasehold_base::sync::lock;
 
-use crate::sync::lock;
-
-/// What the request is answered unless it is about what is its caller's own.
+/// The response to the request unless it only affects what its caller owns.
 #[derive(Clone, Default)]
 pub(crate) struct UnlessOwn(Option<Arc<Mutex<Option<Response>>>>);
 
@@ -19,12 +18,12 @@ impl UnlessOwn {
         Self(Some(Arc::new(Mutex::new(Some(refused)))))
     }
 
-    /// As the door left it.
+    /// Returns the refusal attached to the request, if there is one.
     pub(crate) fn of(parts: &Parts) -> Self {
         parts.extensions.get().cloned().unwrap_or_default()
     }
 
-    /// The refusal, if there is one and the request is about what others have.
+    /// Returns the refusal if there is one and the request affects what others own.
     pub(crate) fn filter(self, is_own: bool) -> Option<Response> {
         let refused = self.0.filter(|_| !is_own)?;
         lock(&refused).take()

@@ -18,7 +18,8 @@ pub(super) enum Vital {
     Always,
     /// It renews if its caller holds the lock; otherwise it acquires.
     IfRenewal,
-    /// It renews or ends what is its caller's own, or takes a lock from another principal: its handler knows.
+    /// Either it renews or ends what its caller owns, or it takes a lock from another principal. Only its handler can
+    /// tell.
     IfOwn,
     /// It can wait.
     Never,
@@ -50,12 +51,13 @@ impl Vital {
     }
 }
 
-/// Is this request of a handler, whose door counted only its address, one that is never refused?
+/// Returns whether the request is one that is never refused, for handlers that apply the rate limit themselves.
 pub(crate) fn is_vital(parts: &Parts) -> bool {
     Vital::by(&parts.method, &parts.uri, || true) == Vital::Always
 }
 
-/// Does its body say whether it renews or ends what is the caller's own, or takes a lock from another principal?
+/// Returns whether the request's body decides between ending the caller's own lock and taking one from another
+/// principal.
 fn can_take_away(dialect: Dialect, method: &str, segments: &[&str]) -> bool {
     match (dialect, method) {
         (Dialect::Claims, "PATCH" | "PUT") => {
@@ -74,7 +76,7 @@ fn is_health(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/leaderz" | "/health")
 }
 
-/// Does it renew or release a lease, several leases or a session?
+/// Returns whether the request renews or releases a lease, several leases or a session.
 fn is_native(method: &Method, segments: &[&str]) -> bool {
     let segments = match segments {
         ["v1", "namespaces", _, rest @ ..] if !matches!(rest, ["sessions", ..]) => rest,
@@ -89,13 +91,14 @@ fn is_native(method: &Method, segments: &[&str]) -> bool {
     }
 }
 
-/// Does it release or renew a file's lock? Folders have none, and other paths of the protocol take no parameter `lock`.
+/// Returns whether the request releases or renews a file's lock. Directories have no locks, and other paths of the
+/// protocol take no `lock` parameter.
 fn is_of_held_file(segments: &[&str], uri: &Uri) -> bool {
     let is_file = !matches!(segments, ["auth" | "admin", ..] | [.., ""]);
     let Some(query) = uri.query().filter(|query| is_file && query.contains("lock")) else {
         return false;
     };
-    // The handler refuses other parameters next to it, or does not allow them here.
+    // With further parameters, the handler would refuse the request, or this is not such a request.
     let is_one = !query.contains('&');
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
     let operation = |(name, value): &(String, String)| {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::event::{Event, EventLog};
-use crate::clock::LockClock;
-use crate::store::Error;
-use crate::store::history::{Bounds, Chronicle};
-use crate::sync::lock;
+use leasehold_base::clock::LockClock;
+use leasehold_base::sync::lock;
+
+use super::event::EventLog;
+use leasehold_store::history::{Bounds, Chronicle};
+use leasehold_store::{Error, Event};
 
 /// How often what happened is written.
 const EVERY: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::Moment;
 use leasehold_core::{
     Acquired, AcquiredAll, Change, LeaseNumber, LeaseView, Outcome, Timestamp, mutant,
 };
@@ -12,9 +13,8 @@ use super::ask::Reply;
 use super::batch::{Answer, Batch, tell, tell_unknown};
 use super::message::Error;
 use super::writer::Writer;
-use crate::clock::Moment;
 use crate::metrics::Resolved;
-use crate::store::{self, Draft, Kind, Permit};
+use leasehold_store::{self as store, Draft, Kind, Permit};
 
 /// How often a store is asked what became of an append.
 pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(100);

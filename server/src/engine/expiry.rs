@@ -1,9 +1,9 @@
 //! What an answer tells of a deadline.
 
+use leasehold_base::clock::Instant;
 use leasehold_core::Timestamp;
 
 use super::handle::EngineHandle;
-use crate::clock::Instant;
 
 /// How long something lasts, counted from two moments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,22 +8,22 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::{self, LockClock};
+use leasehold_base::sync::lock;
 use leasehold_core::{Span, Timestamp, mutant};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::archive::ReadHistory;
 use super::ask::Ask;
-use super::event::{Bell, Cursor, Event, EventId, EventLog, Interest, Reader};
+use super::event::{Bell, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
 use super::message::{self, Error, Ticket};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
 use super::shared::{Gone, Shared, Whereabouts};
 use super::writer::Writer;
 use crate::auth::Permitted;
-use crate::clock::{self, LockClock};
 use crate::metrics::{Metrics, Op};
-use crate::store::Health;
-use crate::store::history::Asked;
-use crate::sync::lock;
+use leasehold_store::{Cursor, Event, EventId, Health};
 
 /// How long somebody waits for a server that follows to read what they have seen elsewhere.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
@@ -173,7 +173,7 @@ impl EngineHandle {
     /// The latest events that are asked for and older than `before`: see [`EventLog::recent`].
     pub(crate) fn recent(
         &self,
-        asked: &Permitted<Asked>,
+        asked: &ReadHistory,
         before: Option<EventId>,
         n_max: usize,
     ) -> (Vec<Arc<Event>>, EventId) {

@@ -4,6 +4,7 @@
 //! refusals and reads too, because they may have seen what was not durable yet. If it cannot know whether a record
 //! is durable it stops, and a restart finds out.
 
+pub mod archive;
 mod ask;
 mod batch;
 mod busy;
@@ -39,14 +40,17 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use leasehold_base::clock::{Clock, LockClock};
+use leasehold_base::pace::{self, Handle, Thread};
 use leasehold_core::Limits;
 
+pub use archive::{Archive, PastEvents, ReadHistory};
 pub use ask::{
     Ask, Enqueue, Enqueued, Granted, GrantedAll, Take, TakeAll, WaitFor, WaitForAll, Waited,
     WaitedAll,
 };
 pub use chronicler::HistoryOptions;
-pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
+pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle, Together};
 pub(crate) use log::harmless;
@@ -65,10 +69,8 @@ pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 
 use crate::audit::Audit;
-use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
-use crate::pace::{self, Handle, Thread};
-use crate::store::{self, Embedded, Seat, Store, Witness};
+use leasehold_store::{self as store, Embedded, Seat, Store, Witness};
 use roles::Roles;
 use rounds::{Habits, Lead};
 use shared::Shared;
@@ -210,7 +212,7 @@ fn load(
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 ) -> Result<Idle, store::Error> {
-    let seed = u128::from_le_bytes(crate::random::bytes());
+    let seed = u128::from_le_bytes(leasehold_base::random::bytes());
     let mut seat = Embedded::new(store, options.limits.clone(), seed);
     let is_near = seat.is_near();
     let nobody = || store::Error::Refused("the store is used already".into());

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use leasehold_base::clock::{Clock, LockClock};
+use leasehold_base::pace;
+use leasehold_base::sync::lock;
 use leasehold_core::mutant;
 
 use super::chronicler::Chronicler;
-use super::event::{Event, EventLog};
+use super::event::EventLog;
 use super::rounds::{Habits, Lead};
 use super::shared::Shared;
 use super::writer::Writer;
 use super::{EngineHandle, Options, run};
-use crate::clock::{Clock, LockClock};
 use crate::metrics::{Metrics, Turn};
-use crate::pace;
-use crate::store::{self, Followed, Loaded, News, Seat, Taken, Told};
-use crate::sync::lock;
+use leasehold_store::{self as store, Event, Followed, Loaded, News, Seat, Taken, Told};
 
 /// Whoever follows looks at least this often whether there is something new, and whether it should stop.
 const FOLLOW_MAX: Duration = Duration::from_millis(250);

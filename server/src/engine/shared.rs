@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use leasehold_base::clock::Instant;
+use leasehold_base::sync::lock;
 use leasehold_core::LeaseNumber;
 use tokio::sync::watch;
 
 use super::mailbox::Desks;
 use super::message::{Asked, Ticket};
 use super::rounds::Inbox;
-use crate::clock::Instant;
-use crate::store::Leader;
-use crate::sync::lock;
+use leasehold_store::Leader;
 
 /// Once so many have asked, they need not wait until the worker has done everything else it has to do.
 const N_ASKED_AT_ONCE: usize = 32;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use leasehold_base::clock::Clock;
+
 use super::rounds::Lead;
 use super::shared::Shared;
 use super::writer::Writer;
 use super::{EngineHandle, Options, load};
-use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::store::{self, Store};
+use leasehold_store::{self as store, Store};
 
 /// An engine that stands still between two turns.
 pub struct Stepped {

@@ -1,5 +1,6 @@
 //! How a writer begins and ends.
 
+use leasehold_base::pace;
 use leasehold_core::{Resume, mutant};
 
 use super::batch::Batch;
@@ -7,8 +8,7 @@ use super::commit::SETTLE_PAUSE;
 use super::message::Error;
 use super::writer::Writer;
 use crate::metrics::Turn;
-use crate::pace;
-use crate::store::{self, Dismissal, Draft, Kind};
+use leasehold_store::{self as store, Dismissal, Draft, Kind};
 
 /// Seeing off one waiter takes no more of a record.
 const RESUMED_BYTES_MAX: usize = 256;

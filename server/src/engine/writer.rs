@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::LockClock;
 use leasehold_core::{
     Ask, Asker, Fact, LeaseNumber, Leave, Machine, Rejection, Span, Sweep, Timestamp, mutant,
 };
@@ -25,9 +26,8 @@ use super::undelivered::Undelivered;
 use super::waited::{Wanted, queued};
 use super::waiters::{Waiter, Waiters};
 use super::watch::Watchers;
-use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
-use crate::store::{self, Health, Kind, Store};
+use leasehold_store::{self as store, Health, Kind, Store};
 
 /// While another process holds the database, nothing is tried more often than this.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_base::complaint::Complaint;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -14,7 +15,6 @@ use super::socket::Unserved;
 use super::unix::UnixSocket;
 use super::worker::{Accepted, Workers};
 use super::{Listen, Options};
-use crate::complaint::Complaint;
 use crate::door::Peer;
 
 /// A listener that is there.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::sync::lock;
+use leasehold_base::sync::lock;
 
 pub(super) struct Aside<F> {
     future: Pin<Box<F>>,

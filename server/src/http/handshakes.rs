@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use leasehold_base::sync::lock;
 use tokio::sync::Notify;
-
-use crate::sync::lock;
 
 /// All that are under way.
 pub(crate) struct Handshakes {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use leasehold_base::sync::lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Undelivered;
-use crate::sync::lock;
 
 /// The head of an HTTP/2 frame.
 const FRAME_HEAD_BYTES: u64 = 9;

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use leasehold_base::sync::lock;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::answers::Sending;
-use crate::sync::lock;
 
 /// As much as an answer may have to be sent whole, and about as much as one piece has.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;

@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use leasehold_base::complaint::Complaint;
+use leasehold_base::sync::lock;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -16,11 +18,9 @@ use tokio::time::Instant;
 use super::Options;
 use super::activity::Activity;
 use super::streams::{Stream, Streams};
-use crate::complaint::Complaint;
 use crate::door::Peer;
 use crate::metrics::{Metrics, Refusals};
-use crate::store::Health;
-use crate::sync::lock;
+use leasehold_store::Health;
 
 /// At most one of so many reserved places is one client's.
 const RESERVED_SHARE: usize = 4;

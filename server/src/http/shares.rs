@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use leasehold_base::sync::lock;
 use leasehold_core::Quota;
 
 use super::places::network;
@@ -15,7 +16,6 @@ use super::{Options, forwarded};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::door::Arrival;
-use crate::sync::lock;
 
 /// Whose share something counts in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

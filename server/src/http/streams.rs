@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::rt::Executor;
+use leasehold_base::sync::lock;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -21,7 +22,6 @@ use super::Options;
 use super::activity::Activity;
 use super::shares::{Client, Full, Shares, Taken};
 use crate::metrics::Metrics;
-use crate::sync::lock;
 
 /// The maximum of all streams is higher than `streams-max` by this fraction: room for refusals, renewals and releases.
 const RESERVE_SHARE: usize = 4;

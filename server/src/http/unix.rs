@@ -6,9 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold_base::probe;
 use tokio::net::{UnixListener, UnixStream};
-
-use crate::probe;
 
 /// Whoever does not even refuse within this time is there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use leasehold_base::runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -22,7 +23,6 @@ use super::wire::Wire;
 use crate::door::{Door, Peer};
 use crate::engine::{EngineHandle, Mailbox};
 use crate::metrics::Metrics;
-use crate::runtime;
 
 /// A connection nobody serves yet.
 pub(super) struct Accepted {

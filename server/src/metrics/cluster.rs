@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
 use super::{Book, NoLabels};
-use crate::store::{Pulse, Room};
+use leasehold_store::{Pulse, Room};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct RoleLabel {

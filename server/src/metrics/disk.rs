@@ -4,7 +4,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::{Book, NoLabels};
-use crate::store::DiskSpace;
+use leasehold_store::DiskSpace;
 
 /// All gauges. Each is shown once it has a value.
 pub(crate) struct DiskMetrics([Family<NoLabels, Gauge>; SHOWN.len()]);

@@ -1,5 +1,5 @@
-//! What pages are made of beside their text. It is in the binary, and named by what is in it, so that a browser keeps
-//! it for as long as it does not change.
+//! Style sheet, script and icon of the pages. They are compiled into the binary. Their URLs contain a hash of the
+//! content, so browsers can cache them until the content changes.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::app::App;
 
-/// One of them.
+/// A static file.
 pub(super) struct Asset {
     path: &'static str,
     kind: &'static str,

@@ -1,7 +1,7 @@
-//! What every page for people has: the head, the ways to the others, who is signed in, and what its browser is told.
+//! The parts that all HTML pages share: head, navigation, the signed-in user, and the response headers.
 //!
-//! Pages are written with `maud`, whole, by the server; a small module makes them live. Nothing on them comes from
-//! elsewhere, and nothing runs but that module: the policy forbids it.
+//! The server renders complete pages with `maud`; a small script updates them live. The content security policy forbids
+//! content from other hosts and all other scripts.
 
 mod asset;
 mod shape;
@@ -16,11 +16,11 @@ pub(crate) use asset::routes;
 pub(crate) use shape::{Shape, state};
 pub(crate) use words::{ago, bytes, count, day, left, length, moment};
 
-/// Only what this server itself sends is shown, run or asked.
+/// Content security policy: browsers load, run and contact only this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// A text of somebody's, whatever is in it.
+/// Text from users, escaped for HTML.
 pub(crate) struct Text<'a>(pub(crate) &'a str);
 
 impl Render for Text<'_> {
@@ -29,7 +29,7 @@ impl Render for Text<'_> {
     }
 }
 
-/// A text of somebody's that has lines.
+/// Text from users that can have several lines, escaped for HTML.
 pub(crate) struct Lines<'a>(pub(crate) &'a str);
 
 impl Render for Lines<'_> {
@@ -38,17 +38,17 @@ impl Render for Lines<'_> {
     }
 }
 
-/// A name of somebody's choosing: of a lock, an owner, a file.
+/// Renders a name that a user has chosen: of a lock, an owner or a file.
 pub(crate) fn name(name: &str) -> Markup {
     html! { bdi.name { (Text(name)) } }
 }
 
-/// Another name of somebody's choosing that stands beside one: a namespace, a principal.
+/// Renders a second name next to another one: a namespace or a principal.
 pub(crate) fn tag(name: &str) -> Markup {
     html! { bdi.tag.own { (Text(name)) } }
 }
 
-/// A page of the console, for the ways to the others.
+/// A page of the console in the navigation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Locks,
@@ -66,23 +66,23 @@ const PLACES: [(Place, &str, &str); 5] = [
     (Place::Take, "/console/take", "Take a lock"),
 ];
 
-/// Who looks at it.
+/// The user who views a page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Viewer {
-    /// As whom they are signed in; `None`: nobody asks who they are, or they have not said so.
+    /// The name of the principal; `None` without authentication, or if the user is anonymous.
     pub(crate) name: Option<String>,
-    /// Could they sign in?
+    /// Shows a link to sign in.
     pub(crate) may_sign_in: bool,
-    /// Did they sign in with this browser, so that they can sign out?
+    /// `true` if the browser has a session cookie, so that the user can sign out.
     pub(crate) is_signed_in: bool,
-    /// May they see sessions?
+    /// `true` if the user can see sessions.
     pub(crate) has_sessions: bool,
-    /// Are there files that they may see?
+    /// `true` if there are files that the user can see.
     pub(crate) has_files: bool,
 }
 
 impl Viewer {
-    /// Is there anything for them?
+    /// Returns whether the navigation contains this page.
     fn has(&self, place: Place) -> bool {
         match place {
             Place::Sessions => self.has_sessions,
@@ -92,7 +92,7 @@ impl Viewer {
     }
 }
 
-/// A page that is being written.
+/// A page before it is rendered.
 pub(crate) struct Page {
     title: String,
     place: Option<Place>,
@@ -120,33 +120,34 @@ impl Page {
         }
     }
 
-    /// Some words in the middle of nothing else.
+    /// Creates a page that shows only a heading and a short text.
     pub(crate) fn narrow(title: &str, body: Markup) -> Self {
         let body = html! { h1 { (Text(title)) } div.stack { (body) } };
         Self { is_narrow: true, ..Self::new(title, body) }
     }
 
-    /// Where it is among the others.
+    /// Marks the page as current in the navigation.
     pub(crate) fn at(self, place: Place) -> Self {
         Self { place: Some(place), ..self }
     }
 
-    /// Where its browser is told that something changed.
+    /// Sets the URL from which the script receives change events.
     pub(crate) fn live(self, url: impl Into<String>) -> Self {
         Self { live: Some(url.into()), ..self }
     }
 
-    /// Where it is asked for again, if that is not where it was shown: a form leads to what cannot be asked for.
+    /// Sets the URL from which the script reloads the page. Needed if the page is the response to a form, because the
+    /// URL of the form has no page to reload.
     pub(crate) fn here(self, url: impl Into<String>) -> Self {
         Self { here: Some(url.into()), ..self }
     }
 
-    /// Its browser asks for it again this often, in milliseconds, also if it is told of nothing.
+    /// Makes the script reload the page at this interval in milliseconds, even without change events.
     pub(crate) fn pace(self, ms: u32) -> Self {
         Self { pace: Some(ms), ..self }
     }
 
-    /// Goes to this path of ours by itself.
+    /// Makes the browser open this path of the server after `seconds`.
     pub(crate) fn refresh(self, seconds: u32, to: &str) -> Self {
         Self { refresh: Some((seconds, to.into())), ..self }
     }
@@ -165,7 +166,7 @@ impl Page {
             (header::CONTENT_SECURITY_POLICY, POLICY),
             (header::REFERRER_POLICY, "same-origin"),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            // What is at `/` depends on it.
+            // The response at `/` depends on this header.
             (header::VARY, "Accept"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
@@ -182,7 +183,8 @@ impl Page {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     @match &refresh {
-                        // A page that comes anew while somebody reads it is for those without the module only.
+                        // A live page is reloaded this way only in browsers without scripts, so that nothing is
+                        // reloaded while the user reads.
                         Some((seconds, to)) if live.is_some() && *seconds > 0 => {
                             noscript { (again(*seconds, to)) }
                         }
@@ -206,13 +208,13 @@ impl Page {
     }
 }
 
-/// Has the browser go to this path.
+/// Renders a `meta` element that makes the browser open this path.
 fn again(seconds: u32, to: &str) -> Markup {
     let to = escape(to);
     PreEscaped(format!("<meta http-equiv=\"refresh\" content=\"{seconds};url={to}\">"))
 }
 
-/// The ways to the other pages, and out.
+/// Renders the navigation and the sign-out button.
 fn top(here: Option<Place>, viewer: &Viewer) -> Markup {
     html! {
         header.top {
@@ -244,7 +246,7 @@ fn top(here: Option<Place>, viewer: &Viewer) -> Markup {
     }
 }
 
-/// The title of a page, what is said of it, and where it is said whether it is live.
+/// Renders the title of a page, a description, and the element in which the script shows whether the page is live.
 pub(crate) fn title(title: Markup, about: Markup) -> Markup {
     html! {
         div.title {

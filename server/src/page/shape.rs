@@ -1,8 +1,8 @@
-//! Shapes for states and events: nobody has to tell colours apart.
+//! Shapes for states and events, so that users do not have to distinguish colors.
 
 use maud::{Markup, html};
 
-/// What a sign looks like.
+/// The shape of an icon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     /// A full disc.
@@ -45,7 +45,7 @@ fn ring() -> Markup {
     html! { circle cx="8" cy="8" r="5.4" fill="none" stroke="currentColor" stroke-width="2.2" {} }
 }
 
-/// A state as a shape and a word; `class` is what style sheets call it.
+/// Renders a state as an icon and a word. `class` is its name in the style sheet.
 pub(crate) fn state(class: &str, shape: Shape, word: &str) -> Markup {
     html! { span class={ "state " (class) } { (shape.draw()) span { (word) } } }
 }

@@ -1,10 +1,9 @@
-//! Times and numbers as people read them. The module of the pages says durations in the same words.
+//! Formats times and numbers for people. The script of the pages formats durations in the same way.
 
+use leasehold_base::calendar;
 use maud::{Markup, html};
 
-use crate::dialect::calendar;
-
-/// `3 min 05 s`: two units, so that it stays short and does not jump about.
+/// Formats a duration, such as `3 min 05 s`. Two units keep the text short and its width steady.
 pub(crate) fn length(ms: u64) -> String {
     let s = ms / 1000;
     match s {
@@ -15,7 +14,7 @@ pub(crate) fn length(ms: u64) -> String {
     }
 }
 
-/// A time that runs out: `whole` is what it was at first, if that is known.
+/// Renders a duration that the script counts down. `whole` is the full duration, if known; it adds a bar.
 pub(crate) fn left(ms: u64, whole: Option<u64>) -> Markup {
     let whole = whole.filter(|whole| *whole > 0);
     let share = whole.map(|whole| ms.min(whole) * 100 / whole);
@@ -32,26 +31,26 @@ pub(crate) fn left(ms: u64, whole: Option<u64>) -> Markup {
     }
 }
 
-/// A time that grows.
+/// Renders a duration that the script counts up.
 pub(crate) fn ago(ms: u64) -> Markup {
     html! { span data-since=(ms) { (length(ms)) } }
 }
 
-/// `2026-11-16 06:30:00.123` in UTC.
+/// Renders a time such as `2026-11-16 06:30:00.123 UTC`.
 pub(crate) fn moment(wall_ms: i64) -> Markup {
     let text = calendar::to_millis(wall_ms);
     let shown = text.replace('T', " ").replace('Z', "");
     html! { time datetime=(text) { (shown) span.dim { " UTC" } } }
 }
 
-/// The same without fractions of a second.
+/// Renders a time such as `2026-11-16 06:30:00`, in UTC.
 pub(crate) fn day(wall_ms: i64) -> Markup {
     let text = calendar::to_millis(wall_ms);
     let shown = text.split('.').next().unwrap_or_default().replace('T', " ");
     html! { time datetime=(text) { (shown) } }
 }
 
-/// `100,000`.
+/// Formats a number such as `100,000`.
 pub(crate) fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut said = String::with_capacity(digits.len() + digits.len() / 3);
@@ -64,7 +63,7 @@ pub(crate) fn count(n: usize) -> String {
     said
 }
 
-/// `1.5 MiB`.
+/// Formats a size such as `1.5 MiB`.
 pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut unit = 0;

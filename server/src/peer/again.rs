@@ -1,5 +1,6 @@
-//! A request's body that can be sent from its beginning again: the one it was first sent to may say that it has not
-//! looked at it.
+//! A request body that can be sent again from its start, because the first server might reply that it did not process
+//! the
+//! request.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -8,33 +9,32 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::{BoxError, Error};
 use hyper::body::{Frame, SizeHint};
+use leasehold_base::sync::lock;
 
-use crate::sync::lock;
-
-/// Of what is larger, the beginning is not kept. Nothing that a shared store is asked is larger.
+/// Maximum size of a body that is kept. Requests in a cluster are not larger.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Where it comes from.
+/// The body as it arrives from the client, with a copy of what has arrived.
 pub(super) struct Source(Arc<Mutex<Kept>>);
 
 struct Kept {
     body: Body,
-    /// What has come.
+    /// The data that has arrived.
     pieces: Vec<Bytes>,
     n_bytes: usize,
-    /// All that has come is in the pieces.
+    /// Whether `pieces` contains all data that has arrived.
     is_whole: bool,
     is_over: bool,
-    /// How often it was begun. Only the last one reads on.
+    /// How many readers were started. Only the last one continues to read from the client.
     n_begun: usize,
 }
 
-/// It, from the beginning.
+/// A reader of the body, from its start.
 pub(super) struct Again {
     source: Arc<Mutex<Kept>>,
-    /// Which one.
+    /// The number of this reader.
     n: usize,
-    /// The next piece.
+    /// The index of the next piece.
     at: usize,
 }
 
@@ -52,7 +52,7 @@ impl Source {
         kept.is_whole && kept.is_over && fits(&kept.pieces.concat())
     }
 
-    /// From the beginning; `None`: that is not there any more.
+    /// Starts a new reader; `None` if the start of the body is no longer kept.
     pub(super) fn begin(&self) -> Option<Again> {
         let mut kept = lock(&self.0);
         if !kept.is_whole {
@@ -88,7 +88,7 @@ impl HttpBody for Again {
             let frame = ready!(Pin::new(&mut kept.body).poll_frame(context));
             kept.is_over = kept.body.is_end_stream() || !matches!(frame, Some(Ok(_)));
             let Some(frame) = frame else { return Poll::Ready(None) };
-            // What follows a body is nobody's.
+            // Trailers are not forwarded.
             let Ok(piece) = frame?.into_data() else { continue };
             kept.keep(&piece);
             self.at += 1;

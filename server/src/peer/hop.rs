@@ -1,4 +1,4 @@
-//! What a server that passes a request on says of it: where it came from, and how.
+//! Describes to the leader where a forwarded request came from and how.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::door::{CertificateNames, Link, Peer, Visitor};
 
-/// How a request reached the server that passes it on.
+/// How a request reached the server that forwards it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Hop {
-    /// From where; `None`: by a Unix socket.
+    /// The client's address; `None` for a Unix socket.
     from: Option<IpAddr>,
-    /// Encrypted.
+    /// Whether the client's connection used TLS.
     #[serde(default, skip_serializing_if = "is_no")]
     tls: bool,
     /// The path of the Unix socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unix: Option<PathBuf>,
-    /// Where it came from is what a header of the PROXY protocol says.
+    /// Whether the address comes from a PROXY protocol header.
     #[serde(default, skip_serializing_if = "is_no")]
     relayed: bool,
-    /// There was no place for it.
+    /// Whether a connection limit was exceeded.
     #[serde(default, skip_serializing_if = "is_no")]
     restricted: bool,
-    /// What its certificate says.
+    /// The names in the client's certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     certificate: Option<Certificate>,
 }
@@ -69,14 +69,14 @@ impl Hop {
         }
     }
 
-    /// Without what must not be read on the way.
+    /// Removes the certificate, which must not be sent over an unprotected connection.
     pub(super) fn uncertified(self) -> Self {
         Self { certificate: None, ..self }
     }
 
     pub(super) fn encode(&self) -> HeaderValue {
         let text = serde_json::to_vec(self).unwrap_or_default();
-        // JSON has no control characters but escaped ones.
+        // JSON contains control characters only in escaped form.
         HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("?"))
     }
 
@@ -84,7 +84,7 @@ impl Hop {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Whoever it was, as if it had come here.
+    /// Returns the client as if it had connected to this server.
     pub(super) fn visitor(self) -> Visitor {
         let Self { from, tls, unix, relayed, restricted, certificate } = self;
         let certificate = certificate.map(|names| CertificateNames {

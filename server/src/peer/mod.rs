@@ -1,10 +1,11 @@
-//! The other servers of a shared store. Whoever does not lead passes what it is asked on to the one that does, over
-//! HTTP/2 on a listener that only they use.
+//! The other servers of a cluster. Followers forward requests to the leader over HTTP/2, to a listener that only
+//! cluster
+//! peers use.
 //!
-//! What goes along says where a request came from and how long it was held ([`hop`]); it is believed only from those
-//! who show the key. Credentials go along as they are, and count where the request is answered. Only two things are
-//! sent twice: a request that no server has looked at, and a wait with a request id, by which the next leader knows its
-//! place ([`repeat`]).
+//! Headers describe where a forwarded request came from and how long it was held ([`hop`]). The leader trusts them only
+//! from peers that send the key. Credentials are forwarded unchanged and are checked by the leader. Only two kinds of
+//! requests are sent twice: one that no server has processed, and a wait with a request id, by which the next leader
+//! finds its place in the queue ([`repeat`]).
 
 mod again;
 mod hop;
@@ -20,7 +21,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::auth::is_same;
 use crate::cluster::Reached;
-use crate::store::Peering;
+use leasehold_store::Peering;
 
 pub(crate) use reach::keep_trying;
 pub(crate) use refusal::{Unanswered, not_leader, tell_who_leads};
@@ -28,39 +29,39 @@ pub(crate) use relay::Relay;
 pub(crate) use tunnel::{OPENING, OPENING_BYTES_MAX, Passage, Tunnelled};
 pub(crate) use uplink::PING_EVERY;
 
-/// A client that would rather ask the one that leads itself than have its requests passed on.
+/// Request header of clients that connect to the leader themselves: their requests are not forwarded.
 pub(crate) const DIRECT: HeaderName = HeaderName::from_static("leasehold-direct");
-/// Where the one is that leads, for those.
+/// Response header with the leader's address, for such clients.
 pub(crate) const LEADER: HeaderName = HeaderName::from_static("leasehold-leader");
-/// A header for clients: the shortest TTL, in milliseconds, that outlasts a leader change.
+/// Response header with the shortest TTL, in milliseconds, that outlasts a leader change.
 pub(crate) const FAILOVER_MS: HeaderName = HeaderName::from_static("leasehold-failover-ms");
 /// A new leader takes over after 2 to 3.5 s, because the old leader's seat in etcd (2 s) has to expire. Clients renew
 /// after a third of the TTL and stop their work before its end, so a lease outlasts that only if its TTL is about three
 /// times as long.
 pub(crate) const FAILOVER: HeaderValue = HeaderValue::from_static("10000");
-/// How long a request was held before it was passed on.
+/// How long a request was held before it was forwarded, in milliseconds.
 const HELD_MS: HeaderName = HeaderName::from_static("leasehold-held-ms");
 /// What servers know each other by.
 const KEY: HeaderName = HeaderName::from_static("leasehold-peer-key");
-/// Where a request came from.
+/// Where a request came from, as an encoded [`hop::Hop`].
 const HOP: HeaderName = HeaderName::from_static("leasehold-hop");
-/// What a request is called between two servers.
+/// The id of a forwarded request.
 const ID: HeaderName = HeaderName::from_static("leasehold-hop-id");
-/// An answer that grants something says to the server it goes through: what, and in which epoch.
+/// Response header that names the granted lease and its epoch, for the forwarding server.
 const GRANT: HeaderName = HeaderName::from_static("leasehold-grant");
-/// The last record of the one that leads.
+/// The sequence number of the leader's last record.
 const SEQ: HeaderName = HeaderName::from_static("leasehold-seq");
-/// The server that was asked does not lead, or does not know who asks. It has not looked at the request.
+/// Set if the receiving server does not lead or does not accept the peer. It has not processed the request.
 const NOT_LEADING: HeaderName = HeaderName::from_static("leasehold-not-leading");
 
-/// What none but a server may say to another.
+/// Headers that only peers can send. They are removed from client requests.
 const OURS: [HeaderName; 4] = [HELD_MS, KEY, HOP, ID];
 
-/// What servers know each other by.
+/// The key for authenticating peers.
 pub(crate) struct Peers {
-    /// What has to be shown here.
+    /// The key that peers must send to this server.
     key: String,
-    /// It is the same everywhere.
+    /// Whether the key was configured and is the same on all servers.
     is_given: bool,
 }
 
@@ -77,7 +78,7 @@ impl Peers {
         is_same(shown, self.key.as_bytes())
     }
 
-    /// What has to be shown there.
+    /// Returns the key to send to that server.
     fn key_of<'a>(&'a self, there: &'a Peering) -> &'a str {
         match &there.key {
             Some(key) if !self.is_given => key,

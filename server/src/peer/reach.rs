@@ -9,11 +9,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Peers;
 use super::uplink::Uplink;
 use crate::engine::{EngineHandle, Whereabouts};
-use crate::store::{Health, Obstacle, Pulse};
+use leasehold_store::{Health, Obstacle, Pulse};
 
 /// How often the follower tries to reach the leader.
 const TRY_EVERY: Duration = Duration::from_secs(1);
-/// The time before the first log line: a leader that is busy or about to be replaced needs none.
+/// Time before the first log line. A leader that is busy or about to be replaced causes none.
 const SAID_AFTER: Duration = Duration::from_secs(3);
 
 /// Records in the health of the store whether the leader can be reached, until the engine ends.

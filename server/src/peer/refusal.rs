@@ -1,4 +1,4 @@
-//! What is said if a request is answered neither here nor elsewhere.
+//! Responses for requests that neither this server nor another one can answer.
 
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
@@ -8,9 +8,9 @@ use leasehold_api::Code;
 use super::relay::HOLD_MAX;
 use super::{LEADER, NOT_LEADING};
 use crate::app::failure;
-use crate::store::Leader;
+use leasehold_store::Leader;
 
-/// For clients that would rather ask the one that leads.
+/// Returns the response for clients that connect to the leader themselves: it names the leader.
 pub(crate) fn not_leader(leader: Option<&Leader>) -> Response {
     let why = match leader {
         Some(leader) => {
@@ -21,7 +21,9 @@ pub(crate) fn not_leader(leader: Option<&Leader>) -> Response {
     told_who_leads(leader, &why)
 }
 
-/// The servers cannot say to each other whose certificate it was without somebody on the way hearing it.
+/// Returns the response for a client with a certificate. Its names cannot be forwarded, because peer connections are
+/// not
+/// encrypted.
 pub(super) fn uncertified(leader: &Leader) -> Response {
     let address = &leader.address;
     told_who_leads(
@@ -39,7 +41,7 @@ fn told_who_leads(leader: Option<&Leader>, why: &str) -> Response {
     response
 }
 
-/// Says where the one is that leads, if that is known.
+/// Adds the leader's address to the response, if the leader is known.
 pub(crate) fn tell_who_leads(leader: Option<&Leader>, response: &mut Response) {
     let address = leader.and_then(|leader| HeaderValue::from_str(&leader.address).ok());
     if let Some(address) = address {
@@ -47,14 +49,14 @@ pub(crate) fn tell_who_leads(leader: Option<&Leader>, response: &mut Response) {
     }
 }
 
-/// To another server: this one does not lead either.
+/// Returns the response to a peer that this server does not lead either.
 pub(super) fn not_leading() -> Response {
     let mut response = not_leader(None);
     response.headers_mut().insert(NOT_LEADING, HeaderValue::from_static("1"));
     response
 }
 
-/// To whoever is no other server.
+/// Returns the response to a client that is not a peer.
 pub(super) fn stranger() -> Response {
     let why = "this address answers only the other servers of the same store (peer-listen, peer-secret-file)";
     let mut response = failure(StatusCode::FORBIDDEN, Code::Forbidden, why);
@@ -62,7 +64,7 @@ pub(super) fn stranger() -> Response {
     response
 }
 
-/// Nothing was done.
+/// Returns the response if there is no leader. The request had no effect.
 pub(super) fn nobody_leads() -> Response {
     let seconds = HOLD_MAX.as_secs();
     unavailable(
@@ -73,7 +75,7 @@ pub(super) fn nobody_leads() -> Response {
     )
 }
 
-/// The answer did not come. What only looks may be asked again by whoever wants to know.
+/// Returns the response if the leader's response was lost. A read can be repeated safely.
 pub(super) fn lost(is_safe: bool) -> Response {
     match is_safe {
         true => unavailable(
@@ -88,7 +90,7 @@ pub(super) fn lost(is_safe: bool) -> Response {
     }
 }
 
-/// Goes with a response of ours that says so, for whoever can say it better.
+/// Marks responses of this module, so that the console can replace them with a page.
 #[derive(Clone, Copy)]
 pub(crate) struct Unanswered;
 

@@ -1,4 +1,4 @@
-//! Passing requests on, and answering those that were passed on.
+//! Forwards requests to the leader, and answers forwarded requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use leasehold_api::Code;
+use leasehold_base::clock;
 use leasehold_core::{LeaseNumber, mutant};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -26,38 +27,37 @@ use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
-use crate::clock;
 use crate::door::{Answer, Door, Visitor};
 use crate::engine::{EngineHandle, Undelivered, Whereabouts};
-use crate::store::{Leader, Peering};
+use leasehold_store::{Leader, Peering};
 
-/// How long a request waits for somebody to lead.
+/// How long a request waits for a leader.
 pub(super) const HOLD_MAX: Duration = Duration::from_secs(5);
-/// How long to wait before asking one again that could not be reached, or does not lead yet.
+/// Pause before another try if the leader could not be reached or does not lead yet.
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
-/// How long requests that were passed on may take when this server stops.
+/// How long forwarded requests can continue when this server stops.
 const SEE_OFF_MAX: Duration = Duration::from_secs(1);
-/// Of those whose answers were lost together, one after the other is told so, so that others are answered meanwhile:
-/// when a leader dies there may be tens of thousands.
+/// Requests whose responses were lost at the same time are answered one by one at this interval, so that other requests
+/// are served in the meantime: when a leader fails, tens of thousands can be affected.
 const LOST_EVERY: Duration = Duration::from_micros(200);
-/// What grants something is short.
+/// Maximum size of a response that grants a lease.
 const GRANT_BYTES_MAX: usize = 1 << 20;
 
-/// Of one thread that serves clients.
+/// Forwards the requests of one serving thread.
 pub(crate) struct Relay {
     peers: Arc<Peers>,
     uplink: Uplink,
     under_way: UnderWay,
-    /// How many wait to be told that their answers are lost.
+    /// Number of requests waiting to report that their responses are lost.
     n_lost: AtomicU32,
 }
 
-/// A request that is to be answered elsewhere.
+/// A request that the leader answers.
 struct Passed {
     visitor: Visitor,
     head: Parts,
     body: Source,
-    /// When it came.
+    /// When the request arrived.
     received: clock::Instant,
     until: Instant,
     doubt: Doubt,
@@ -69,7 +69,7 @@ impl Relay {
         Self { peers, uplink, under_way: UnderWay::default(), n_lost: AtomicU32::new(0) }
     }
 
-    /// The same for another thread.
+    /// Creates a relay for another thread.
     pub(crate) fn another(&self) -> Self {
         Self { under_way: self.under_way.clone(), ..Self::new(self.peers.clone()) }
     }
@@ -78,12 +78,12 @@ impl Relay {
         &self.peers
     }
 
-    /// Can the one that leads be reached?
+    /// Returns whether the leader can be reached.
     pub(crate) async fn is_led(&self, engine: &EngineHandle) -> bool {
         self.last_record(engine).await.is_some()
     }
 
-    /// Returns once this server has read everything there is now, or it cannot know what that is.
+    /// Waits until this follower has read the leader's journal up to now, or cannot know how far that is.
     pub(crate) async fn catch_up(&self, engine: &EngineHandle) {
         if engine.is_following()
             && let Some(seq) = self.last_record(engine).await
@@ -97,7 +97,7 @@ impl Relay {
         self.uplink.last_of(leader.as_deref()?.peering.as_ref()?).await
     }
 
-    /// Has the one that leads answer, or answers here once it is us.
+    /// Forwards the request to the leader. Answers it here if this server becomes the leader.
     pub(crate) async fn pass_on(
         &self,
         door: &Door,
@@ -159,7 +159,9 @@ impl Relay {
         }
     }
 
-    /// What the one there answers; `None`: it does not lead, or cannot be reached, and has not looked at it.
+    /// Returns the leader's answer, or `None` if that server does not lead or cannot be reached and has not processed
+    /// the
+    /// request.
     async fn ask(
         &self,
         engine: &EngineHandle,
@@ -172,7 +174,7 @@ impl Relay {
         let sent = tokio::select! {
             biased;
             sent = self.uplink.send(there, request) => sent,
-            // What it has not answered by now it hardly will.
+            // The old leader is unlikely to answer anymore.
             () = another_leads(engine, there) => Sent::Overtaken,
         };
         match sent {
@@ -187,7 +189,7 @@ impl Relay {
                 None
             }
             sent @ (Sent::Lost(_) | Sent::Overtaken) => {
-                // It is given up there at once.
+                // Dropping it makes the leader abandon the request immediately.
                 drop(sent);
                 self.led_again(engine, there).await;
                 Some(lost(passed.head.method.is_safe()).into())
@@ -217,23 +219,24 @@ impl Relay {
         }
     }
 
-    /// The connection to the one there was lost. Returns once there is somebody to ask again, or it has taken too long.
-    /// Whoever waits is not told before: all of them would ask at once, and get in the way of whoever is about to lead.
+    /// Waits after a lost connection until there is a leader again, or a time limit passes.
+    ///
+    /// Clients get the error only then: otherwise all of them would retry at the same time and delay the new leader.
     async fn led_again(&self, engine: &EngineHandle, there: &Peering) {
         let place = Place::behind(&self.n_lost);
         match self.uplink.reach(there).await {
             Ok(()) => return,
-            // Nobody is there any more. An error means that waiting for another was in vain.
+            // That server process is gone. A timeout means that no other server took over in time.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let _ = timeout(HOLD_MAX, led_by_another(engine, there)).await;
             }
-            // A link was cut. It took long enough to notice that.
+            // The network failed. Noticing that has already taken long enough.
             Err(_) => {}
         }
         sleep(LOST_EVERY * place.n_before).await;
     }
 
-    /// The answer on its way to the client. What it grants is given back if it does not get there.
+    /// Returns the answer for the client. If it is not delivered, the leader releases the grant in it.
     async fn deliver(&self, (there, id): (&Peering, u64), response: Response<Incoming>) -> Answer {
         let (uplink, there) = (self.uplink.clone(), there.clone());
         let undelivered = Undelivered::elsewhere(move || uplink.give_up(there, id));
@@ -243,12 +246,12 @@ impl Relay {
             Ok(body) => {
                 Answer::new(Response::from_parts(head, Body::from(body)), Some(undelivered))
             }
-            // Dropping the guard gives it back.
+            // Dropping the guard releases the grant.
             Err(_) => lost(false).into(),
         }
     }
 
-    /// Answers another server, if it is one.
+    /// Answers a request from a peer. Rejects clients that do not send the key.
     pub(crate) async fn attend<B>(
         &self,
         door: &Door,
@@ -300,7 +303,7 @@ impl Relay {
         answer
     }
 
-    /// What a server says for itself.
+    /// Handles a request that a peer sends on its own behalf.
     fn obey<B>(&self, engine: &EngineHandle, request: &Request<B>) -> Response {
         let words: Vec<_> = request.uri().path().split('/').skip(1).collect();
         let number = |text: &str| text.parse::<u64>().ok();
@@ -321,7 +324,7 @@ impl Relay {
     }
 }
 
-/// A place among those who wait for the same, given up when it is dropped.
+/// A position among requests that wait for the same event; given up when dropped.
 struct Place<'a> {
     all: &'a AtomicU32,
     n_before: u32,
@@ -340,7 +343,7 @@ impl Drop for Place<'_> {
 }
 
 impl Passed {
-    /// Is it a wait that another leader can continue?
+    /// Returns whether the request is a wait that another leader can continue.
     fn can_be_repeated(&self) -> bool {
         self.head.method == Method::POST && self.body.is(is_repeatable_wait)
     }
@@ -350,12 +353,12 @@ impl Passed {
         self.until = self.doubt.arises(leader.seat, loss, self.until);
     }
 
-    /// The response if no leader answers.
+    /// Returns the response if no leader answers.
     fn in_vain(&self) -> Response {
         if self.doubt.is_left() { lost(false) } else { nobody_leads() }
     }
 
-    /// This server leads by now.
+    /// Answers the request here, because this server has become the leader.
     async fn answer_here(self, door: &Door) -> Answer {
         let Self { visitor, head, body, received, .. } = self;
         match body.begin() {
@@ -366,14 +369,14 @@ impl Passed {
         }
     }
 
-    /// As it goes to the one that leads; `None`: its beginning is not there any more.
+    /// Returns the request to send to the leader; `None` if the start of its body is no longer kept.
     fn to_send(&self, engine: &EngineHandle) -> Option<Request<Body>> {
         let mut request = Request::new(Body::new(self.body.begin()?));
         *request.method_mut() = self.head.method.clone();
         *request.uri_mut() = whole_uri(&self.head)?;
         *request.headers_mut() = self.head.headers.clone();
         let headers = request.headers_mut();
-        // Of one connection, and not of the next.
+        // Headers that apply only to the client's connection.
         let own =
             self.head.headers.get_all(CONNECTION).iter().filter_map(|names| names.to_str().ok());
         let own: Vec<_> = own.flat_map(|names| names.split(',')).map(str::trim).collect();
@@ -386,14 +389,14 @@ impl Passed {
         }
         OURS.iter().for_each(|name| drop(headers.remove(name)));
         headers.insert(HOP, Hop::of(&self.visitor).encode());
-        // Rounded down: nobody is told that they have a lease for longer than they have.
+        // Rounded down, so that no client overestimates its lease.
         let held_ms = engine.instant().since(self.received).as_millis() as u64;
         headers.insert(HELD_MS, held_ms.into());
         Some(request)
     }
 }
 
-/// Returns a moment after another one than this leads.
+/// Returns shortly after a server other than `than` has become the leader.
 async fn another_leads(engine: &EngineHandle, than: &Peering) {
     led_by_another(engine, than).await;
     sleep(SEE_OFF_MAX).await;
@@ -410,7 +413,7 @@ async fn led_by_another(engine: &EngineHandle, than: &Peering) {
     }
 }
 
-/// Whom it was for, where HTTP/2 says it.
+/// Returns the URI with the host that the request was for, as HTTP/2 requires.
 fn whole_uri(head: &Parts) -> Option<Uri> {
     let named = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let authority = named.and_then(|host| host.parse::<Authority>().ok());
@@ -420,7 +423,7 @@ fn whole_uri(head: &Parts) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Is it on this machine? What goes there nobody can read on the way.
+/// Returns whether the peer is on the local machine, so that the connection needs no encryption.
 pub(super) fn is_near(there: &Peering) -> bool {
     there.address.parse::<SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
 }

@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use super::relay::HOLD_MAX;
 use super::uplink::Loss;
 
-/// How long to wait before the next try if no new leader is known.
+/// Pause before the next try if no new leader is known.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// Answers without an effect are short.
+/// Maximum size of a response without an effect.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// Does this body ask to wait, with a request id?
+/// Returns whether the body is of a wait with a request id.
 pub(super) fn is_repeatable_wait(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Wait {
@@ -39,7 +39,7 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// Might the request have taken effect?
+    /// Returns whether the request might have taken effect.
     pub(super) fn is_left(&self) -> bool {
         self.seat.is_some()
     }
@@ -54,15 +54,15 @@ impl Doubt {
     }
 }
 
-/// Whether a leader ended a wait without an answer, and what it said.
+/// How a leader ended a wait.
 pub(super) enum Ended {
-    /// Another leader, or the same one later, might know the outcome.
+    /// Without a result: another leader, or the same one later, might know the outcome.
     Undecided,
-    /// The answer for the client.
+    /// With a response for the client.
     Answer(Response),
 }
 
-/// Reads a 503 to a wait that can be repeated. `is_in_doubt`: an earlier try might have taken effect.
+/// Evaluates a 503 response to a wait that can be repeated. `is_in_doubt`: an earlier try might have taken effect.
 pub(super) async fn ended(response: Response<Incoming>, is_in_doubt: bool) -> Ended {
     let (head, body) = response.into_parts();
     let read = Limited::new(body, REFUSAL_BYTES_MAX).collect().await;

@@ -1,6 +1,6 @@
-//! Connections of dialects that are not HTTP: whoever does not lead passes them on to the one that does, byte by byte.
+//! Forwards connections of dialects that are not HTTP from followers to the leader, byte by byte.
 //!
-//! Such a connection begins with a line that says whose it is. What follows is the client's.
+//! Such a connection starts with a line that describes the client. The client's data follows.
 
 use std::io;
 use std::str::FromStr;
@@ -17,14 +17,14 @@ use super::{Peers, Relay};
 use crate::dialect::{self, Dialect};
 use crate::door::Visitor;
 use crate::engine::EngineHandle;
-use crate::store::Leader;
+use leasehold_store::Leader;
 
-/// What the first line begins with. HTTP/2 begins otherwise.
+/// The start of the first line. HTTP/2 connections start differently.
 pub(crate) const OPENING: &[u8] = b"LEASEHOLD ";
-/// The longest first line.
+/// Maximum length of the first line.
 pub(crate) const OPENING_BYTES_MAX: usize = 16 * 1024;
 
-/// The rest of the first line.
+/// The rest of the first line, as JSON.
 #[derive(Serialize, Deserialize)]
 struct Opening {
     key: String,
@@ -32,22 +32,22 @@ struct Opening {
     hop: Hop,
 }
 
-/// Whose connection it is.
+/// A forwarded connection: its client and dialect.
 pub(crate) struct Tunnelled {
     pub(crate) visitor: Visitor,
     pub(crate) dialect: dialect::Listener,
 }
 
-/// How passing a connection on ended.
+/// How forwarding a connection ended.
 pub(crate) enum Passage {
-    /// It is to be answered here: this server leads, or nobody does.
+    /// The connection is to be served here: this server leads, or there is no leader.
     Here,
-    /// It is over.
+    /// The connection has ended.
     Over,
 }
 
 impl Relay {
-    /// Whose connection begins with this line; `None`: not that of a server that shows the key.
+    /// Parses the first line of a forwarded connection; `None` if it is not from a peer with the key.
     pub(crate) fn tunnelled(&self, line: &[u8]) -> Option<Tunnelled> {
         let Opening { key, dialect, hop } =
             serde_json::from_slice(line.strip_prefix(OPENING)?).ok()?;
@@ -56,7 +56,7 @@ impl Relay {
         is_known.then(|| Tunnelled { visitor: hop.visitor(), dialect })
     }
 
-    /// Passes a connection on to the one that leads, until one of its ends has enough or another leads.
+    /// Forwards a connection to the leader, until either end closes it or another server leads.
     pub(crate) async fn carry<S>(
         &self,
         engine: &EngineHandle,

@@ -1,32 +1,36 @@
-//! Requests of other servers that are being answered, so that one whose client is gone can be given up; and what the
-//! latest of them were granted, so that it can be given back if the answer was lost on its way to the other server.
+//! Forwarded requests in progress, and the latest grants to them.
 //!
-//! Several requests can be granted the same lease: a server repeats a wait of which it has lost the connection, or its
-//! client returns through another server. The requests share one guard, so the lease is given back only when all of
-//! them are given up.
+//! If a client disconnects, its request is abandoned. If a response was lost on its way to the other server, its grant
+//! is
+//! released.
+//!
+//! Several requests can be granted the same lease: a server repeats a wait whose connection it lost, or its client
+//! returns
+//! through another server. These requests share one guard, so the lease is released only when all of them are
+//! abandoned.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
+use leasehold_base::sync::lock;
 use tokio::sync::Notify;
 
 use crate::engine::Undelivered;
-use crate::sync::lock;
 
-/// So many of the latest grants are remembered. A link that is silently cut is noticed within seconds.
+/// Maximum grants that are remembered. A silently broken connection is noticed within seconds.
 const GRANTS_MAX: usize = 65_536;
 
-/// By what they are called. Whichever thread is told of one, all of them know it: what is told after a connection broke
-/// comes by another one. Cheap to clone.
+/// The requests by their ids, shared by all threads: after a connection broke, the message to abandon a request arrives
+/// on another one. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct UnderWay(Arc<Mutex<All>>);
 
 #[derive(Default)]
 struct All {
     asked: HashMap<u64, Asked>,
-    /// The guards of what was granted. Only the other server knows whether its client was told.
+    /// The guards of grants. Only the other server knows whether its client got the response.
     granted: HashMap<u64, Undelivered>,
-    /// The same, the oldest first.
+    /// The ids in `granted`, oldest first.
     order: VecDeque<u64>,
 }
 
@@ -36,13 +40,13 @@ struct Asked {
 }
 
 impl Drop for All {
-    /// The clients may have been told of what was granted.
+    /// The clients might have received their grants, so these stay.
     fn drop(&mut self) {
         self.granted.drain().for_each(|(_, undelivered)| undelivered.delivered());
     }
 }
 
-/// One of them, until it is dropped.
+/// A request in progress, until it is dropped.
 pub(super) struct Request {
     all: UnderWay,
     id: u64,
@@ -57,8 +61,9 @@ impl UnderWay {
         Request { all: self.clone(), id, gone }
     }
 
-    /// The other server gives this request up. What it was granted is given back, unless another connection was told
-    /// of it too.
+    /// Abandons a request because the other server gave it up. Its grant is released, unless another connection
+    /// received it
+    /// too.
     pub(super) fn give_up(&self, id: u64) {
         let mut all = lock(&self.0);
         if let Some(asked) = all.asked.get_mut(&id) {
@@ -72,13 +77,14 @@ impl UnderWay {
 }
 
 impl Request {
-    /// Returns when nobody waits for its answer any more.
+    /// Returns when the other server has abandoned the request.
     pub(super) async fn gone(&self) {
         self.gone.notified().await;
     }
 
-    /// The answer grants this. Returns the guard that goes with the answer: dropped, it gives the request up. There is
-    /// none if the request was given up already.
+    /// Records the grant in the response. Returns the guard for the response, which abandons the request when dropped,
+    /// or
+    /// `None` if the request was already abandoned.
     pub(super) fn grants(&self, undelivered: Undelivered) -> Option<Undelivered> {
         let mut all = lock(&self.all.0);
         if all.asked.get(&self.id).is_some_and(|asked| asked.is_given_up) {
@@ -109,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// A guard that counts how often its grant is given back.
+    /// Returns a guard that counts how often its grant is released.
     fn guard(n_back: &Arc<AtomicUsize>) -> Undelivered {
         let n_back = n_back.clone();
         Undelivered::elsewhere(move || {
@@ -117,7 +123,7 @@ mod tests {
         })
     }
 
-    /// A request that is answered with a grant, and the answer is sent.
+    /// Returns a request whose response with a grant was sent.
     fn answered(under_way: &UnderWay, id: u64, undelivered: Undelivered) {
         under_way.begin(id).grants(undelivered).expect("a guard").delivered();
     }
@@ -151,7 +157,7 @@ mod tests {
         assert_eq!(n_back.load(Relaxed), 1);
         under_way.give_up(1);
         assert_eq!(n_back.load(Relaxed), 1);
-        // It was given up just before it was granted something.
+        // The request is abandoned just before it is granted a lease.
         let request = under_way.begin(2);
         under_way.give_up(2);
         assert!(request.grants(guard(&n_back)).is_none());
@@ -169,7 +175,7 @@ mod tests {
         assert_eq!(n_back.load(Relaxed), 0);
         under_way.give_up(2);
         assert_eq!(n_back.load(Relaxed), 1);
-        // The other one waits at this server.
+        // The other request waits at this server.
         let (one, here) = guard(&n_back).split();
         answered(&under_way, 3, one);
         here.delivered();

@@ -1,4 +1,4 @@
-//! The connection to the one that leads, one for each thread that serves clients.
+//! The connection to the leader, one for each serving thread.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,35 +13,35 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use leasehold_base::sync::lock;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRANT, ID, KEY, Peers, SEQ};
-use crate::store::{Obstacle, Peering};
-use crate::sync::lock;
+use leasehold_store::{Obstacle, Peering};
 
-/// How long connecting may take.
+/// Timeout for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
-/// Where nobody answered is not tried again before this.
+/// Pause after a failed connection attempt to the same server.
 const FAILED_PAUSE: Duration = Duration::from_millis(50);
-/// The other end is asked so often whether it is still there, and has as long to say so.
+/// Interval of HTTP/2 pings, and the timeout for each response.
 pub(crate) const PING_EVERY: Duration = Duration::from_secs(5);
-/// Bytes of one answer that are on their way at once: whoever reads slowly holds up nobody else.
+/// Flow control window of one response: a client that reads slowly does not hold up others.
 const STREAM_WINDOW: u32 = 64 * 1024;
-/// Of all of them: as many as HTTP/2 allows.
+/// Flow control window of the connection: the maximum of HTTP/2.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// What is wrong all the time is said so often.
+/// Interval for logging a persistent problem.
 const SAID_EVERY: Duration = Duration::from_secs(60);
-/// How long telling something may take.
+/// Timeout for sending a message to the leader.
 const TELL_MAX: Duration = Duration::from_secs(5);
-/// For so long it is tried again, with connections that may be new: the link may have to come back first.
+/// How long a message is retried, on new connections if necessary: the network might have to recover first.
 const TELL_AGAIN_MAX: Duration = Duration::from_secs(60);
-/// What is between two tries.
+/// Pause between two tries.
 const TELL_PAUSE: Duration = Duration::from_secs(1);
 
-/// The connection, or none yet. Cheap to clone.
+/// The connection to the leader, opened when needed. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Uplink(Arc<Inner>);
 
@@ -50,34 +50,34 @@ struct Inner {
     state: Mutex<State>,
     next_id: AtomicU64,
     said_stranger: std::sync::Mutex<Option<std::time::Instant>>,
-    /// Of those who try again to tell something, by where.
+    /// Serializes retries of messages, by server address.
     turns: std::sync::Mutex<HashMap<Box<str>, Arc<Mutex<()>>>>,
 }
 
 #[derive(Default)]
 struct State {
     connected: Option<(Peering, SendRequest<Body>)>,
-    /// Where nobody answered, when, and how that was noticed.
+    /// The server of the last failed connection attempt, its time, and the error.
     failed: Option<(Peering, Instant, io::ErrorKind)>,
 }
 
 type Sending =
     Pin<Box<dyn Future<Output = Result<Response<Incoming>, TrySendError<Request<Body>>>> + Send>>;
 
-/// What became of a request.
+/// The outcome of sending a request.
 pub(super) enum Sent {
-    /// It was answered. What the request is called there.
+    /// The response, and the id of the request at the leader.
     Answered(Response<Incoming>, u64),
-    /// Not a byte of it was sent.
+    /// No part of the request was sent.
     Unsent,
-    /// It was sent, and nobody knows whether it was looked at.
+    /// The request was sent; it is not known whether the leader processed it.
     Lost(Loss),
-    /// Another server leads now, and the request was not answered before.
+    /// Another server became the leader before the response arrived.
     Overtaken,
 }
 
-/// A request whose answer was lost. When this is dropped, the server that was asked gives the request up, because it
-/// might have granted something.
+/// A request whose response was lost. When dropped, makes the leader abandon the request, because it might have granted
+/// a lease.
 pub(super) struct Loss {
     uplink: Uplink,
     there: Peering,
@@ -92,7 +92,7 @@ impl Drop for Loss {
 
 impl Uplink {
     pub(super) fn new(peers: Arc<Peers>) -> Self {
-        let next_id = AtomicU64::new(u64::from_le_bytes(crate::random::bytes()));
+        let next_id = AtomicU64::new(u64::from_le_bytes(leasehold_base::random::bytes()));
         Self(Arc::new(Inner {
             peers,
             state: Mutex::default(),
@@ -102,7 +102,7 @@ impl Uplink {
         }))
     }
 
-    /// Sends a request there. Dropping the answer to come has it given up there at once.
+    /// Sends a request to that server. Dropping the returned future makes the server abandon the request immediately.
     pub(super) async fn send(&self, there: &Peering, mut request: Request<Body>) -> Sent {
         let Ok(mut sender) = self.connect(there).await else { return Sent::Unsent };
         let id = self.0.next_id.fetch_add(1, Relaxed);
@@ -126,12 +126,12 @@ impl Uplink {
         }
     }
 
-    /// Can a connection be had there? If not: why.
+    /// Opens a connection to that server if there is none, and returns the error if that fails.
     pub(super) async fn reach(&self, there: &Peering) -> io::Result<()> {
         self.connect(there).await.map(drop)
     }
 
-    /// Does the server there lead, and accept this one as a peer?
+    /// Checks that the server leads and accepts this one as a peer.
     pub(super) async fn sound(&self, there: &Peering) -> Result<(), Obstacle> {
         let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads")).await;
         match asked.ok().flatten() {
@@ -149,7 +149,7 @@ impl Uplink {
         }
     }
 
-    /// The last record of the one there, if it leads.
+    /// Returns the sequence number of that server's last record, if it leads.
     pub(super) async fn last_of(&self, there: &Peering) -> Option<u64> {
         let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads")).await.ok()??;
         if asked.status() == StatusCode::FORBIDDEN {
@@ -159,7 +159,9 @@ impl Uplink {
         seq?.to_str().ok()?.parse().ok()
     }
 
-    /// The one there does not take us for a server. Every request finds that out again, and says so only now and then.
+    /// Logs that the leader rejects this server's key. Every request would log it again, so this is limited to one line
+    /// per
+    /// minute.
     pub(super) fn is_stranger(&self, there: &Peering) {
         let now = std::time::Instant::now();
         let mut said = lock(&self.0.said_stranger);
@@ -172,13 +174,13 @@ impl Uplink {
         }
     }
 
-    /// Gives up a request, and with it what it was granted there.
+    /// Makes that server abandon a request and release its grant.
     pub(super) fn give_up(&self, there: Peering, id: u64) {
         let uplink = self.clone();
         spawn(async move { uplink.tell(&there, &gone(id)).await });
     }
 
-    /// Tells it until it is heard. Only one at a time tries again: when a leader is gone, thousands have to.
+    /// Sends a message until it arrives. Only one task at a time retries: when a leader fails, there are thousands.
     async fn tell(&self, there: &Peering, path: &str) {
         if self.is_told(there, path).await {
             return;
@@ -226,7 +228,7 @@ impl Uplink {
         {
             return Ok(sender.clone());
         }
-        // Everybody who waits here would try it in turn.
+        // Otherwise every task that waits for the mutex would try in turn.
         if let Some((to, at, how)) = &state.failed
             && to == there
             && at.elapsed() < FAILED_PAUSE
@@ -264,19 +266,19 @@ async fn begin(address: &str) -> io::Result<SendRequest<Body>> {
     Ok(sender)
 }
 
-/// Nobody waits for the answer of this request any more.
+/// Returns the path of the message that a request is abandoned.
 fn gone(id: u64) -> String {
     format!("/gone/{id}")
 }
 
-/// Does an answer grant something, as it says to the server it goes through?
+/// Returns whether the response grants a lease, by its header for the forwarding server.
 pub(super) fn grants<B>(response: &Response<B>) -> bool {
     response.headers().contains_key(GRANT)
 }
 
-/// A request that was sent. Dropped before it is answered, its client is gone: the leader is told so, which gives it up
-/// there; and if it was granted something meanwhile, that is given back. Resetting the stream alone would not do: the
-/// answer may be on its way.
+/// A request that was sent. If it is dropped before the response, its client is gone: the leader is told to abandon it,
+/// and a grant that arrives anyway is released. Resetting the stream is not enough, because the response might already
+/// be on its way.
 struct Asked {
     sending: Option<Sending>,
     uplink: Uplink,
@@ -293,14 +295,14 @@ impl Drop for Asked {
             let telling = uplink.tell(&there, &gone);
             let (answer, ()) = tokio::join!(sending, telling);
             if answer.is_ok_and(|answer| grants(&answer)) {
-                // It may not have been granted yet when the leader was told.
+                // The grant might have happened after the leader received the message.
                 uplink.give_up(there, id);
             }
         });
     }
 }
 
-/// On the thread's runtime, unless that is ending: then its connections are, too.
+/// Spawns a task on the thread's runtime, unless that is shutting down and closing its connections.
 fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn(task);

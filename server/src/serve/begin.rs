@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use leasehold_base::clock::Clock;
+
 use super::{Error, Settings};
-use crate::clock::Clock;
 use crate::cluster::{self, roster::Roster};
 use crate::engine::{self, Engine, EngineHandle};
 use crate::metrics::Metrics;
-use crate::store::memory::MemoryStore;
-use crate::store::sqlite::{self, SqliteStore};
-use crate::store::{self, NodeFolder, Store};
+use leasehold_store::memory::MemoryStore;
+use leasehold_store::sqlite::{self, SqliteStore};
+use leasehold_store::{self as store, NodeFolder, Store};
 
 /// The data that this process locks at its start.
 pub(super) enum Own {

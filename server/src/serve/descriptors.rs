@@ -1,13 +1,14 @@
 //! Divides the open files that a process may have: each connection is one, and so is each file that is written.
 
+use leasehold_base::runtime::BLOCKING_THREADS_MAX;
+
 use super::Settings;
+use crate::engine::archive;
 use crate::http;
-use crate::past;
-use crate::runtime::BLOCKING_THREADS_MAX;
 
 /// Open files of the server itself with its queries of history, and of each thread that serves connections with the
 /// threads that work on files for it.
-const OWN: usize = 64 + past::QUERIES_MAX * past::FILES_PER_QUERY;
+const OWN: usize = 64 + archive::QUERIES_MAX * archive::FILES_PER_QUERY;
 const PER_WORKER: usize = 4 + BLOCKING_THREADS_MAX;
 /// Minimum files that can be written at the same time, if there are enough descriptors for all connections.
 const UPLOADS_MIN: usize = 64;

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use leasehold_base::probe;
+
 use super::{Settings, files_folder, keeps_content, spoken};
-use crate::probe;
-use crate::store::{self, NodeFolder, sqlite};
+use leasehold_store::{self as store, NodeFolder, sqlite};
 
 /// What a server needs beside its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

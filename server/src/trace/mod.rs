@@ -102,9 +102,9 @@ impl Tracer {
                 Some(Traced { trace_id, parent_id: Some(parent_id), began })
             }
             None => {
-                let lot = u32::from_le_bytes(crate::random::bytes());
+                let lot = u32::from_le_bytes(leasehold_base::random::bytes());
                 let is_drawn = f64::from(lot) < self.sample * (f64::from(u32::MAX) + 1.0);
-                let trace_id = u128::from_le_bytes(crate::random::bytes()).max(1);
+                let trace_id = u128::from_le_bytes(leasehold_base::random::bytes()).max(1);
                 is_drawn.then_some(Traced { trace_id, parent_id: None, began })
             }
         }
@@ -112,7 +112,7 @@ impl Tracer {
 
     /// It was answered.
     pub(crate) fn end(&self, traced: Traced, done: &Done<'_>) {
-        let span_id = u64::from_le_bytes(crate::random::bytes()).max(1);
+        let span_id = u64::from_le_bytes(leasehold_base::random::bytes()).max(1);
         let began = traced.began.duration_since(UNIX_EPOCH).unwrap_or_default();
         let ids = (traced.trace_id, span_id, traced.parent_id);
         let span = Span::server(ids, began, done);

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use leasehold_base::clock::Clock;
+use leasehold_store::Event;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use crate::clock::Clock;
 use crate::dialect::native;
-use crate::engine::{EngineHandle, Event};
+use crate::engine::EngineHandle;
 use crate::metrics::Metrics;
 use post::Answer;
 use signature::Secret;

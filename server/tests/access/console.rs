@@ -1,4 +1,4 @@
-//! The console over real HTTP: what is on its pages, and what they refuse. `scripts/console` looks at them in a
+//! Tests of the console over real HTTP: what its pages show and what they refuse. `scripts/console` tests it in a
 //! browser.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
@@ -11,14 +11,14 @@ async fn post(client: &Client, path: &str, form: &str) -> Response {
     client.send_with(Method::POST, path, &[FORM], form.to_owned()).await.unwrap()
 }
 
-/// The names of the locks on a page, in order, and where the next page is.
+/// Returns the names of the locks on a page, in order, and the link to the next page.
 fn rows(page: &Response) -> (Vec<String>, Option<String>) {
     let rows = page.text.split("<tr data-key=\"").skip(1);
     let names = rows.map(|row| row.split('"').next().unwrap().to_owned()).collect();
     (names, link(page, "next"))
 }
 
-/// Where a link of this kind leads.
+/// Returns the target of the link with this relation.
 fn link(page: &Response, rel: &str) -> Option<String> {
     let (_, rest) = page.text.split_once(&format!("rel=\"{rel}\" href=\""))?;
     Some(rest.split('"').next().unwrap().replace("&amp;", "&"))
@@ -55,7 +55,7 @@ async fn what_is_at_the_root_depends_on_who_asks() {
 #[tokio::test]
 async fn every_lock_is_on_one_page_of_every_order() {
     let local = Local::ephemeral().await;
-    // More than one turn of the engine looks at.
+    // More locks than the engine inspects in one turn.
     for n in 0..40 {
         let locks: Vec<_> =
             (0..60).map(|m| json!({"lock_name": format!("job/{:04}", n * 60 + m)})).collect();
@@ -82,7 +82,7 @@ async fn every_lock_is_on_one_page_of_every_order() {
             path = next;
         }
         assert_eq!(seen.len(), 2400, "{sort}");
-        // And back again, from the last to the first.
+        // And back again, from the last page to the first.
         forth.pop();
         while let Some(at) = before.take() {
             let page = get(&local.client, &at).await;
@@ -231,7 +231,7 @@ async fn a_lock_shows_its_holder_its_queue_and_what_happened() {
     }
     let lease_id = held.text_of("lease_id");
     assert!(!page.contains(&lease_id), "a lease id is a proof, and shown to nobody");
-    // The last owner has 20 seconds to come back.
+    // The last owner has 20 seconds of grace.
     local.advance_ms(25_000);
     let page = get(&client, path).await.text;
     assert!(page.contains("Reserved for") && page.contains("data-left=\"20000\""), "{page}");

@@ -1,4 +1,4 @@
-//! Authentication, authorization, the console, and secrets that stay secret.
+//! Tests of authentication, authorization, the console, and the protection of secrets.
 
 mod auth;
 mod canary;

@@ -1,4 +1,4 @@
-//! An allocator that counts what this thread asks it for.
+//! A global allocator that counts the allocations of each thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ struct Counting;
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has nothing more to count.
+        // The counter of a thread that is ending is already gone. Its allocations are not counted.
         let _ = N_ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
         unsafe { System.alloc(layout) }
     }
@@ -25,7 +25,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// By this thread, so far.
+/// Returns the number of allocations of this thread so far.
 pub(crate) fn n_allocations() -> usize {
     N_ALLOCATIONS.get()
 }

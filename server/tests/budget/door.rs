@@ -1,4 +1,4 @@
-//! The work that is counted from the front door on: what it takes to know who asks is in it, sockets are not.
+//! Measured work that starts at the HTTP front end. It includes authentication, but no sockets.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, HeaderValue, Request, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use leasehold_base::clock::FakeClock;
 use leasehold_server::app::App;
 use leasehold_server::auth::{Bounds, Gate, NewKey};
-use leasehold_server::clock::FakeClock;
 use leasehold_server::dialect::Dialect;
 use leasehold_server::door::{Door, Visitor};
 use leasehold_server::engine::Stepped;
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::memory::MemoryStore;
+use leasehold_store::memory::MemoryStore;
 use leasehold_testkit::{TempDir, Value, folder, json, settings};
 
 const N_CLIENTS: usize = 64;
 
-/// What clients show.
+/// The credential that clients send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Nothing, where nobody is asked.
+    /// No credential, on a server without authentication.
     Nothing,
     Key,
-    /// The same signed token with every request.
+    /// The same signed token in every request.
     Token,
 }
 
@@ -47,7 +47,7 @@ impl Shown {
     }
 }
 
-/// A door, the engine behind it, and clients that take a lock and give it back.
+/// An HTTP front end, its engine, and clients that acquire and release locks.
 pub(crate) struct DoorBench {
     engine: Stepped,
     door: Door,
@@ -89,7 +89,7 @@ impl DoorBench {
         Self { engine, door, clients, headers, _folder: folder }
     }
 
-    /// How many requests so many rounds are.
+    /// Returns the number of requests in `n_rounds` rounds.
     pub(crate) fn n_requests(n_rounds: usize) -> f64 {
         (2 * n_rounds * N_CLIENTS) as f64
     }
@@ -109,7 +109,7 @@ impl DoorBench {
         }
     }
 
-    /// Everybody asks, there is one round, and everybody is answered.
+    /// Sends one request per client, runs one engine round, and returns the body of each response.
     fn ask(&mut self, verb: &str, body: impl Fn(usize) -> String) -> Vec<Vec<u8>> {
         let Self { engine, door, clients, headers, .. } = self;
         let mut asked: Vec<_> = clients
@@ -136,7 +136,7 @@ impl DoorBench {
     }
 }
 
-/// The body of an answer that is there as a whole.
+/// Returns the body of a response that consists of a single frame.
 fn whole(response: axum::response::Response) -> Vec<u8> {
     assert_eq!(response.status(), 200);
     let mut body = pin!(response.into_body());

@@ -1,7 +1,8 @@
-//! What one request costs on its way through the engine, and from the front door on, in allocations and instructions:
-//! counted, not timed, so that it can be a test. `budget.txt` says what it may cost. Whoever makes it cheaper or has a
-//! reason to make it dearer writes it down:
-//! `UPDATE_BUDGET=1 ./scripts/test --only budget`.
+//! Measures what one request costs in allocations and instructions, in the engine alone and from the HTTP front end on.
+//!
+//! The costs are counted, not timed, so that this can be a test. `budget.txt` contains the allowed costs. After a
+//! change that makes requests cheaper, or more expensive for a good reason, update the file with `UPDATE_BUDGET=1
+//! ./scripts/test --only budget`.
 
 #![allow(unsafe_code, reason = "counting allocations means being the allocator")]
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
@@ -16,11 +17,11 @@ use std::process::Command;
 use door::{DoorBench, Shown};
 use work::{Bench, Workload};
 
-/// A figure may be off by this share: compilers and libraries differ a little.
+/// Allowed relative deviation, because compilers and libraries differ a little.
 const TOLERANCE: f64 = 0.10;
-/// Set for a run of this program whose instructions are counted: workload, store and number of rounds.
+/// Environment variable that makes the test `counted` run one workload: store, workload and number of rounds.
 const COUNTED: &str = "BUDGET_COUNTED";
-/// Instructions are counted over so many rounds, after as many others.
+/// Number of measured rounds. The same number runs before them as a warm-up.
 const N_ROUNDS: usize = 20;
 
 #[test]
@@ -44,7 +45,7 @@ fn instructions_are_within_the_budget() {
     let mut seen = BTreeMap::new();
     for store in work::STORES {
         for workload in Workload::ALL {
-            // What it takes to begin and to end is in both.
+            // Startup and shutdown are part of both runs, so the difference does not contain them.
             let [once, twice] =
                 [1, 2].map(|n| n_instructions(store, workload.name(), n * N_ROUNDS));
             let n_requests = Bench::start(store, workload).n_requests(N_ROUNDS);
@@ -55,8 +56,8 @@ fn instructions_are_within_the_budget() {
     check(&seen);
 }
 
-/// What an API key and a token that is remembered may cost at the door, beside nobody being asked: as much as they are
-/// allowed of a whole request, which is more.
+/// Allowed cost of an API key and of a remembered token, relative to a request without authentication at the HTTP front
+/// end. The guarantee allows this share of a whole request, which costs more.
 const ALLOWED: [(Shown, f64); 2] = [(Shown::Key, 1.03), (Shown::Token, 1.05)];
 
 #[test]
@@ -92,7 +93,7 @@ fn who_asks_costs_little_at_the_door() {
     check(&seen);
 }
 
-/// Does nothing unless its instructions are counted.
+/// Runs the workload in `COUNTED` under valgrind. Does nothing in a normal test run.
 #[test]
 fn counted() {
     let Ok(what) = std::env::var(COUNTED) else { return };
@@ -106,7 +107,7 @@ fn counted() {
     Bench::start(store, Workload::named(workload)).run(n_rounds);
 }
 
-/// Of this program doing so many rounds, as valgrind sees it.
+/// Runs this program under valgrind for `n_rounds` rounds. Returns the number of instructions.
 fn n_instructions(store: &str, workload: &str, n_rounds: usize) -> f64 {
     let this = std::env::current_exe().expect("this program");
     let mut valgrind = Command::new("valgrind");
@@ -120,7 +121,7 @@ fn n_instructions(store: &str, workload: &str, n_rounds: usize) -> f64 {
     line.1.trim().parse().expect("a number")
 }
 
-/// Compares with the budget, or writes it down.
+/// Compares the measurements with the budget, or updates the budget file.
 fn check(seen: &BTreeMap<String, f64>) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/budget/budget.txt");
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -140,7 +141,7 @@ fn check(seen: &BTreeMap<String, f64>) {
     }
     for (name, value) in seen {
         let allowed = budget.get(name).unwrap_or_else(|| panic!("{name} is not in the budget"));
-        // An allocation or two more or less over all rounds is nobody's doing.
+        // One or two allocations over all rounds are noise.
         let slack = allowed * TOLERANCE + 0.1;
         assert!((value - allowed).abs() <= slack, "{name}: {value:.1}, the budget says {allowed}");
     }

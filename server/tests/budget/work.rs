@@ -1,33 +1,33 @@
-//! The work that is counted: everything on one thread, from the question to the answer.
+//! Measured work in the engine, all on one thread, from the request to the response.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use leasehold_base::clock::FakeClock;
 use leasehold_core::{
     Acquire, Dialect, Extend, LeaseId, LockKey, Owner, Proof, Release, Renew, Secret, Span, Token,
 };
-use leasehold_server::clock::FakeClock;
 use leasehold_server::engine::{Ask, Call, EngineHandle, Options, Stepped, Take};
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::Store;
-use leasehold_server::store::memory::MemoryStore;
-use leasehold_server::store::sqlite::{self, SqliteStore};
+use leasehold_store::Store;
+use leasehold_store::memory::MemoryStore;
+use leasehold_store::sqlite::{self, SqliteStore};
 use leasehold_testkit::{TempDir, folder};
 
 pub(crate) const STORES: [&str; 2] = ["memory", "sqlite"];
 
-/// What is asked, and how many ask at once.
+/// The requests of a workload, and the number of concurrent clients.
 #[derive(Clone, Copy)]
 pub(crate) enum Workload {
-    /// One client takes a lock and gives it back.
+    /// One client acquires a lock and releases it.
     CycleOf1,
-    /// So do 64.
+    /// 64 clients each acquire a lock and release it.
     CycleOf64,
-    /// 64 clients renew what they have.
+    /// 64 clients each renew a lock that they hold.
     RenewalsOf64,
-    /// 64 clients want what another has.
+    /// 64 clients each try to acquire a lock that another client holds.
     RefusalsOf64,
 }
 
@@ -68,7 +68,7 @@ impl Bench {
         let store: Box<dyn Store> = match store {
             "memory" => Box::new(MemoryStore::default()),
             _ => {
-                // It is not folded: that is another thread's work.
+                // No fold happens, because that is another thread's work.
                 let fold_interval = Duration::from_secs(3600);
                 let (data, history) = (folder.path().join("data"), Default::default());
                 let space = sqlite::Space::unwatched();
@@ -86,7 +86,7 @@ impl Bench {
         bench
     }
 
-    /// How many requests so many rounds are.
+    /// Returns the number of requests in `n_rounds` rounds.
     pub(crate) fn n_requests(&self, n_rounds: usize) -> f64 {
         let is_cycle = matches!(self.workload, Workload::CycleOf1 | Workload::CycleOf64);
         let n_each = if is_cycle { 2 } else { 1 };
@@ -129,7 +129,7 @@ impl Bench {
         assert!(self.ask(|n, _| acquire(n, "b")).iter().all(Result::is_err));
     }
 
-    /// Everybody asks, there is one round, and everybody is answered.
+    /// Sends one request per client, runs one engine round, and returns the answers.
     fn ask<A: Ask>(
         &mut self,
         ask: impl Fn(usize, Option<(LeaseId, Token)>) -> A,

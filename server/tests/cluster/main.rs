@@ -1,4 +1,4 @@
-//! Servers that share a store in a real etcd.
+//! Tests of servers that share a store in a real etcd.
 
 mod etcd;
 mod peer;

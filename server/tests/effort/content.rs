@@ -1,4 +1,4 @@
-//! Fields of the dialects that keep content: files, Terraform, Git LFS, WebDAV.
+//! Tests of the cost of fields in the dialects that store content: files, Terraform, Git LFS, WebDAV.
 
 use leasehold_testkit::Bare;
 
@@ -97,7 +97,8 @@ fn files_terraform_and_lfs() {
     check_all(&Bare::new(), FILES_TERRAFORM_AND_LFS);
 }
 
-/// A lock takes one part for each folder around a file, so this is the deepest file that can be locked.
+/// Depth of the deepest file that can be locked. A lock takes one lease for the file and one for each directory above
+/// it, and the number of leases per lock is limited.
 const DEEPEST: usize = 63;
 const DEPTHS: [usize; 5] = [62, DEEPEST, DEEPEST + 1, 500, 2_000];
 
@@ -129,7 +130,7 @@ fn files_however_deep() {
     }
 }
 
-/// A body for a method of WebDAV.
+/// Returns a valid body for a WebDAV method.
 fn body(method: &str) -> &'static str {
     match method {
         "LOCK" => {

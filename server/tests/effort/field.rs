@@ -1,16 +1,16 @@
-//! Fields of requests: the most that is accepted, and what is refused. Here those of the native dialect, sticky locks,
-//! leases and claims.
+//! Tests of the cost of request fields, at the largest accepted size and at refused sizes. This module covers the
+//! native dialect, sticky locks, leases and claims.
 
 use leasehold_testkit::Bare;
 
 use super::{alone, answer};
 
-/// Most bytes of a head and of a body that a test sends.
+/// Maximum bytes of a head and of a body that a test sends.
 pub(crate) const HEAD: usize = 60_000;
 pub(crate) const BODY: usize = 60_000;
 
-/// A field: its name, a request in which it has so many bytes, names or members, how many of these are accepted at most
-/// (zero: none are), and how many are refused.
+/// A request field: its name, a function that builds a request with a field of a given size (in bytes, names or
+/// members), the largest accepted size (zero if no size is accepted), and sizes that are refused.
 pub(crate) type Field = (&'static str, fn(usize) -> String, usize, &'static [usize]);
 
 pub(crate) fn post(path: &str, body: &str) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn nested(n: usize) -> String {
     "[".repeat(n) + &"]".repeat(n)
 }
 
-/// A path with so many names.
+/// Returns a path with `n` segments.
 pub(crate) fn deep(n: usize) -> String {
     "/a".repeat(n)
 }

@@ -1,4 +1,4 @@
-//! Headers and the console's parameters.
+//! Tests of the cost of headers and of the console's parameters.
 
 use leasehold_testkit::Bare;
 

@@ -1,6 +1,8 @@
-//! What a request costs grows no faster than the request: the largest input that is accepted and the smallest that is
-//! refused, field by field, and bodies made to be expensive. CPU time is measured, not time that passes, and the bound
-//! is many times what these requests take; what is quadratic takes seconds.
+//! Tests that the cost of a request grows no faster than its size. They send the largest accepted and the smallest
+//! refused value of each field, and bodies built to be expensive.
+//!
+//! They measure CPU time, not elapsed time. The limit is many times what these requests need, while quadratic behavior
+//! would take seconds.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -16,30 +18,30 @@ use std::time::Duration;
 use leasehold_testkit::Bare;
 use rustix::time::{ClockId, clock_gettime};
 
-/// What one request may cost. Without optimisation everything takes up to ten times as long.
+/// Maximum CPU time of one request. Without optimization, everything takes up to ten times as long.
 const CPU_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 20 });
-/// Longer than anything here takes, however busy the machine is.
+/// Test timeout, longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One test at a time: the time of all threads is measured, also of those that serve files.
+/// Runs one test at a time, because the CPU time of all threads is measured, including those that serve files.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// CPU time of this process so far.
+/// Returns the CPU time that this process has used so far.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// Returns the status of the answer to a request, and fails if every one of three tries cost too much.
+/// Sends a request and returns the response status. Fails if all of three tries used too much CPU time.
 #[track_caller]
 fn check(server: &Bare, text: &str, what: &str) -> u16 {
     answer(server, text, what).0
 }
 
-/// The same, with the text of the answer.
+/// Like `check`, but also returns the response text.
 #[track_caller]
 fn answer(server: &Bare, text: &str, what: &str) -> (u16, String) {
     let mut costs = [Duration::ZERO; 3];

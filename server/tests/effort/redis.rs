@@ -1,4 +1,4 @@
-//! Commands of Redis clients, over a connection each.
+//! Tests of the cost of Redis commands, each on its own connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(String::from).collect()
 }
 
-/// Everything the server answers to some bytes and the end of the connection, which it may end itself.
+/// Sends these bytes and ends the stream. Returns everything the server sends back.
 async fn told(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let (mut reader, mut writer) = stream.split();

@@ -1,4 +1,4 @@
-//! Bodies of WebDAV that are made to be expensive.
+//! Tests of WebDAV bodies that are built to be expensive.
 
 use leasehold_testkit::Bare;
 use proptest::collection::vec;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{alone, check};
 
-/// Largest body.
+/// Maximum body size.
 const BYTES_MAX: usize = 64 * 1024;
 
 fn server() -> Bare {
@@ -15,7 +15,7 @@ fn server() -> Bare {
     server
 }
 
-/// A body as each method wants it, around something.
+/// Returns a valid body for the method, with `inner` inside and `open` in its first tag.
 fn wrapped(method: &str, open: &str, inner: &str) -> String {
     let (before, after) = match method {
         "LOCK" => (
@@ -109,7 +109,7 @@ fn the_largest_bodies_that_are_accepted_are_and_one_more_is_refused() {
     let names = |n: usize| times(n, |n| format!("<a{n}/>"));
     let attributes = |n: usize| format!("<a{}/>", times(n, |n| format!(" a{n}=''")));
     let within = |n: usize| format!("{}{}", "<a>".repeat(n), "</a>".repeat(n));
-    // `DAV:` is declared once.
+    // The prefix of `DAV:` is one of the declarations that count.
     for (method, open, inner, is_good) in [
         ("LOCK", declared(31), String::new(), true),
         ("LOCK", declared(32), String::new(), false),
@@ -133,7 +133,7 @@ fn the_largest_bodies_that_are_accepted_are_and_one_more_is_refused() {
     }
 }
 
-/// Pieces of which bodies are made, as they come or repeated.
+/// Building blocks of random bodies, used once or repeated.
 const PIECES: [&str; 20] = [
     "<a>",
     "</a>",

@@ -1,4 +1,4 @@
-//! Slow and silent connections hurt nobody but themselves.
+//! Tests that slow and silent connections do not affect other clients.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use leasehold_testkit::{Client, Local, json, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Everything that comes until the other side closes.
+/// Reads until the other side closes.
 async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
@@ -56,7 +56,7 @@ async fn a_connection_that_says_nothing_is_closed() {
     let local = Local::start(settings).await;
     let mut silent = TcpStream::connect(local.address).await.expect("accepted");
     assert_eq!(read_to_end(&mut silent).await, "");
-    // Trickling a head byte by byte is no better.
+    // Sending a head byte by byte does not keep the connection open either.
     let mut slow = TcpStream::connect(local.address).await.expect("accepted");
     let mut n_written = 0;
     while slow.write_all(b"G").await.is_ok() && n_written < 1000 {
@@ -81,7 +81,7 @@ async fn a_connection_without_a_request_is_closed_after_a_while_but_a_wait_is_no
         waiting.acquire("db", "b", 60_000, json!({"wait_ms": 60_000})).await
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    // Its connection from before is being closed for idleness.
+    // The client's earlier connection has been idle too long and is being closed.
     let client = Client::new(local.address);
     assert_eq!(client.release(&held, json!({})).await.status, 200);
     assert_eq!(waiter.await.expect("no panic").status, 200, "it waited longer than it may be idle");
@@ -105,7 +105,7 @@ async fn a_body_that_never_ends_is_given_up() {
 async fn http2_works_too() {
     let local = Local::ephemeral().await;
     let mut stream = TcpStream::connect(local.address).await.expect("accepted");
-    // The client preface and empty settings; the server answers with its own settings frame.
+    // The client preface and empty settings. The server answers with its own settings frame.
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
     let mut frame = [0; 9];
@@ -120,7 +120,7 @@ async fn a_port_is_taken_only_by_the_server_that_has_the_data() {
     let mut second = settings(Some(folder.path()));
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     second.listen = vec![leasehold_server::http::Listen::Http(port.local_addr().unwrap())];
-    // Both the folder and the port are taken; the folder is looked at first.
+    // Both the data directory and the port are in use. The server checks the data directory first.
     let refused = leasehold_server::serve::Server::start(second).await;
     let Err(why) = refused.map(drop) else { panic!("two servers, one folder") };
     assert!(why.to_string().contains("is in use by"), "{why}");

@@ -1,4 +1,4 @@
-//! Connections: how they start, what they may cost, how they end.
+//! Tests of connections: how they start, what they can use up, how they end.
 
 mod bounds;
 mod connections;

@@ -1,4 +1,4 @@
-//! Every protocol over real HTTP and TCP.
+//! Tests of every protocol over real HTTP and TCP.
 
 mod contract;
 mod dialects;

@@ -1,5 +1,5 @@
-//! Damage is never silent: whatever single thing happens to the files of a store after a crash, the next start refuses,
-//! naming the file, or has lost nothing that was acknowledged. And there is a way on from every refusal.
+//! Tests that damage is never silent. If a single thing happens to the files of a store after a crash, the next start
+//! either refuses and names the file, or loses nothing that was acknowledged. Every refused store can be recovered.
 //!
 //! `DAMAGE_SEED` repeats a run, `DAMAGE_CASES` makes it longer.
 
@@ -15,19 +15,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::Moment;
 use leasehold_core::{
     Acquire, Acquired, Change, Command, Dialect, Limits, LockKey, Machine, Owner, Row, Secret, Span,
 };
-use leasehold_server::clock::Moment;
-use leasehold_server::store::sqlite::{Options, Space, SqliteStore, recover, verify};
-use leasehold_server::store::{Draft, Error, Kind, Loaded, Store};
+use leasehold_store::sqlite::{Options, Space, SqliteStore, recover, verify};
+use leasehold_store::{Draft, Error, Kind, Loaded, Store};
 use leasehold_testkit::{Damages, copy_store};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A folder as it was at a crash, and what was acknowledged until then.
+/// A data directory as it was at a crash, and the state that was acknowledged until then.
 struct Crashed {
     folder: TempDir,
     rows: Vec<Row>,
@@ -35,7 +35,8 @@ struct Crashed {
     tokens: BTreeMap<LockKey, u64>,
 }
 
-/// In memory, if the system has such a place: thousands of syncs are not what is tested here.
+/// Creates a temporary directory, in memory if possible: these tests do thousands of syncs, which are not their
+/// subject.
 fn folder() -> TempDir {
     let shm = Path::new("/dev/shm");
     if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() }.unwrap()
@@ -54,12 +55,12 @@ fn open(data: &Path, fold_interval: Duration) -> Result<(SqliteStore, Loaded), E
 
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// All but the time.
+/// Returns all rows of the state but the first, which contains the time.
 fn rows(machine: &Machine) -> Vec<Row> {
     machine.export().split_off(1)
 }
 
-/// Applies some random commands, a record for a few of them.
+/// Applies random commands to the store and the machine, with three commands per record.
 fn work(store: &mut SqliteStore, machine: &mut Machine, n_steps: usize, random: &mut Damages) {
     let rng = TestRng::from_seed(
         RngAlgorithm::XorShift,
@@ -72,7 +73,7 @@ fn work(store: &mut SqliteStore, machine: &mut Machine, n_steps: usize, random: 
         for (n, step) in steps.iter().enumerate() {
             let (now, command) = step.resolve(batch * 3 + n, machine.now(), n_steps as u64);
             if matches!(command, Command::Restore(_)) {
-                // Only a start does that, and it does not go through the journal.
+                // Only a start applies this command, and it does not go through the journal.
                 continue;
             }
             changes.extend(machine.apply(now, command).changes);
@@ -87,7 +88,8 @@ fn append(store: &mut SqliteStore, machine: &Machine, changes: &[Change]) {
     store.append(permit, Draft { kind: Kind::Batch, moment, changes }).expect("durable");
 }
 
-/// Folders that crashed after different lives: all in the journal, most in the tables, some of each in hot logs.
+/// Returns data directories that crashed in different states: everything in the journal, most of it in the tables, or
+/// some of it in write-ahead logs that were not checkpointed.
 fn crashed(random: &mut Damages) -> Vec<Crashed> {
     (0..6)
         .map(|n| {
@@ -102,7 +104,7 @@ fn crashed(random: &mut Damages) -> Vec<Crashed> {
                 work(&mut store, &mut machine, 60, random);
                 if n % 3 == 2 {
                     until_folded(data.path(), &store);
-                    // Some that are in the journal only, and some that are trimmed.
+                    // Some records are now in the journal only, and some have been trimmed from it.
                     drop(store);
                     (store, Loaded { machine, .. }) = open(data.path(), NEVER).expect("ours");
                     work(&mut store, &mut machine, 30, random);
@@ -117,7 +119,7 @@ fn crashed(random: &mut Damages) -> Vec<Crashed> {
         .collect()
 }
 
-/// Waits until the fold has caught up, so that nobody writes while files are copied.
+/// Waits until the fold has caught up, so that no write happens while files are copied.
 fn until_folded(data: &Path, store: &SqliteStore) {
     let deadline = Instant::now() + Duration::from_secs(60);
     let folded = || -> i64 {
@@ -144,7 +146,7 @@ fn tokens(machine: &Machine) -> BTreeMap<LockKey, u64> {
     .collect()
 }
 
-/// A start, and a little work if it succeeds. `Some`: why it was refused.
+/// Starts the store, and works with it if that succeeds. Returns the reason if the start was refused.
 fn start(crashed: &Crashed, data: &Path, what: &str) -> Option<String> {
     let verdict = verify(data).map(drop).map_err(|error| error.to_string());
     let (mut store, mut machine) = match open(data, NEVER) {
@@ -161,7 +163,7 @@ fn start(crashed: &Crashed, data: &Path, what: &str) -> Option<String> {
     };
     assert!(rows(&machine) == crashed.rows, "{what}: something acknowledged is lost");
     assert_eq!(verdict, Ok(()), "{what}: it starts");
-    // What no start can see must be seen by the next one.
+    // Damage that this start could not see must be seen by the next one.
     work(&mut store, &mut machine, 30, &mut Damages::from(1));
     let expected = rows(&machine);
     let is_folded = store.finish().is_ok();
@@ -173,11 +175,11 @@ fn start(crashed: &Crashed, data: &Path, what: &str) -> Option<String> {
     None
 }
 
-/// What was refused can be recovered, and then hands out nothing twice.
+/// Checks that a refused store can be recovered, and that it never grants a token twice afterwards.
 fn check_recovery(crashed: &Crashed, data: &Path, what: &str) {
     let recovered = match recover(data) {
         Ok(recovered) => recovered,
-        // A flip can make it look like what a newer program wrote, and that is not ours to throw away.
+        // A flipped bit can make a file look as if a newer version wrote it. Recovery must not discard such a file.
         Err(Error::Refused(why)) if why.contains("this program knows only") => return,
         Err(error) => panic!("{what}: not recovered: {error}"),
     };
@@ -223,7 +225,7 @@ fn no_flip_cut_or_deletion_goes_unseen_and_each_can_be_recovered_from() {
     assert!(n_refused * 5 > n_cases, "only {n_refused} of {n_cases} were refused");
 }
 
-/// Rows that are read before anything is checked, so that SQLite itself stumbles over the damage.
+/// Damages rows that are read before any check of ours, so that SQLite itself finds the damage.
 #[test]
 fn a_flip_in_what_a_file_says_of_itself_is_refused_by_the_name_of_the_file() {
     const PAGE: usize = 4096;
@@ -236,7 +238,7 @@ fn a_flip_in_what_a_file_says_of_itself_is_refused_by_the_name_of_the_file() {
     for file in ["journal.db", "tables.db"] {
         let sound = std::fs::read(crashed.folder.path().join(file)).unwrap();
         let mut n_refused = 0;
-        // The second page has the table meta, whose rows begin at its end.
+        // The second page contains the table `meta`, whose rows are at the end of the page.
         for (n, byte) in (2 * PAGE - 256..2 * PAGE).enumerate() {
             let data = folder();
             copy_store(crashed.folder.path(), data.path());
@@ -246,7 +248,7 @@ fn a_flip_in_what_a_file_says_of_itself_is_refused_by_the_name_of_the_file() {
             let what = format!("bit {} of byte {byte} of {file} is flipped", n % 8);
             n_refused += usize::from(start(&crashed, data.path(), &what).is_some());
         }
-        // Between the rows there may be room that says nothing.
+        // Some bytes between the rows might be unused.
         assert!(n_refused > 64, "{file}: only {n_refused} flips were refused");
     }
 }
@@ -260,7 +262,7 @@ fn pages_of_the_tables_that_are_not_in_order_are_refused_though_every_row_is_the
     drop(store);
     let path = crashed.path().join("tables.db");
     let mut bytes = std::fs::read(&path).unwrap();
-    // How many free pages there are, as the first page says: SQLite would write into one that is none.
+    // Changes the number of free pages in the file header. SQLite would later write into a page that is not free.
     bytes[39] += 1;
     std::fs::write(&path, bytes).unwrap();
     let verdicts = [verify(crashed.path()).map(drop), open(crashed.path(), NEVER).map(drop)];

@@ -1,4 +1,4 @@
-//! The engine: nothing is answered before it is durable, and what cannot be known is never claimed.
+//! Tests that the engine answers nothing before it is durable, and never claims what it cannot know.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use leasehold_base::clock::FakeClock;
 use leasehold_core::{
     Acquire, Dialect, Limits, LockKey, LockView, Owner, Rejection, Revoke, Secret, Span, Target,
 };
-use leasehold_server::clock::FakeClock;
 use leasehold_server::engine::{
     Ask, Call, Engine, EngineHandle, Error, Options, Probe, ReadLock, WaitFor, Waited,
 };
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::memory::MemoryStore;
-use leasehold_server::store::{self, Draft, JournalSize, Loaded, Permit, Store};
+use leasehold_store::memory::MemoryStore;
+use leasehold_store::{self as store, Draft, JournalSize, Loaded, Permit, Store};
 use leasehold_testkit::{Faults, FaultyStore};
 
 struct World {
@@ -53,7 +53,7 @@ const LONG_WAIT: Span = Span::from_secs(60);
 
 type Told = Result<Result<Waited, Rejection>, Error>;
 
-/// And whoever asked knows of it.
+/// Returns whether the lock was granted, and marks the grant as delivered.
 fn is_granted(told: Told) -> bool {
     let Ok(Ok(Waited::Granted(granted))) = told else { return false };
     granted.deliver();
@@ -72,7 +72,7 @@ async fn n_waiting(handle: &EngineHandle) -> usize {
     look(handle).await.n_waiting
 }
 
-/// Somebody holds the lock, and somebody waits for it.
+/// Makes `a` hold the lock and `b` wait for it.
 async fn held_and_waited_for(world: &World, wait: Span) -> tokio::task::JoinHandle<Told> {
     assert!(is_granted(world.handle.ask_unchecked(acquire("a", NO_WAIT)).await));
     let handle = world.handle.clone();
@@ -143,7 +143,7 @@ async fn a_waiter_that_goes_away_leaves_the_queue() {
 async fn a_grant_nobody_was_told_of_is_given_back() {
     let world = start(Options::default());
     for n in 0..200 {
-        // Dropped at any stage: in the channel, applied, answered but not looked at.
+        // The call is dropped at any stage: in the channel, applied, or answered but not read.
         let call = world.handle.ask_unchecked(acquire("a", NO_WAIT));
         tokio::time::sleep(Duration::from_micros(n % 20)).await;
         drop(call);
@@ -162,13 +162,13 @@ async fn a_grant_somebody_else_was_told_of_too_is_not_given_back() {
         asked
     };
     let is_held = async || !look(&world.handle).await.holders.is_empty();
-    // Granted, but nobody has looked at the answer; the client asks again, is told, and then its first
-    // connection breaks.
+    // The first call is granted, but its answer is not read. The client repeats the request, gets the answer, and then
+    // its first connection breaks.
     let first = world.handle.ask_unchecked(named("r"));
     assert!(is_granted(world.handle.ask_unchecked(named("r")).await));
     drop(first);
     assert!(is_held().await && is_held().await, "the second connection was told that it holds");
-    // The same if both waited.
+    // The same if both calls waited.
     let revoke = Revoke { target: Target::Lock(key()), reason: "test".into() };
     assert!(world.handle.ask_unchecked(revoke).await.is_ok());
     assert!(is_granted(world.handle.ask_unchecked(acquire("b", NO_WAIT)).await));
@@ -206,7 +206,7 @@ async fn stopping_answers_those_who_wait_and_ends_well() {
     );
 }
 
-/// A worker's thread: it asks, and then its flusher's turn comes.
+/// A worker thread of the server: it sends requests, and its flusher runs afterwards.
 struct Worker {
     handle: EngineHandle,
     flusher: Pin<Box<dyn Future<Output = ()>>>,
@@ -218,10 +218,10 @@ impl Worker {
         Self { flusher: Box::pin(handle.flush()), handle }
     }
 
-    /// On an engine that has little to do.
+    /// Waits until the engine has nothing else to do, so that this thread runs the engine itself.
     fn quiet(handle: &EngineHandle) -> Self {
         let mut worker = Self::new(handle);
-        // The engine's thread may be at it a few times before it has nothing more to do.
+        // The engine's own thread might run a few more times before it is idle.
         for _ in 0..1000 {
             let call = worker.handle.ask_unchecked(Probe);
             if worker.at_once(call).is_some() {
@@ -232,7 +232,8 @@ impl Worker {
         panic!("it never answered itself");
     }
 
-    /// The answer, if it is there already: nobody empties the mailbox, so it comes from this thread or not at all.
+    /// Returns the answer if it is there immediately. No other task empties the mailbox, so an answer can only come
+    /// from this thread.
     fn at_once<A: Ask>(&mut self, call: Call<A>) -> Option<Result<A::Answer, Error>> {
         let mut context = Context::from_waker(Waker::noop());
         assert!(self.flusher.as_mut().poll(&mut context).is_pending(), "it goes on");
@@ -254,14 +255,14 @@ fn a_failure_in_place_of_the_engine_stops_it_all_the_same() {
             break told;
         }
     };
-    // Unless the engine's thread was quicker, and has stopped.
+    // `Stopping` if the engine's own thread was quicker and has stopped.
     assert!(matches!(told, Err(Error::Unknown | Error::Stopping)), "{told:?}");
     assert!(world.engine.join().is_err());
     let call = worker.handle.ask_unchecked(Probe);
     assert!(matches!(worker.at_once(call), Some(Err(Error::Stopping))));
 }
 
-/// A store that takes its time.
+/// A slow store.
 struct Slow(MemoryStore, Arc<FakeClock>);
 
 impl Store for Slow {
@@ -270,7 +271,7 @@ impl Store for Slow {
     }
 
     fn reserve(&mut self) -> Result<Permit, store::Error> {
-        // Longer than a thread with other things to do may be held up.
+        // Longer than a worker thread can be delayed.
         self.1.advance(Span::from_millis(3));
         self.0.reserve()
     }
@@ -318,7 +319,8 @@ fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
     }
 }
 
-/// Waits until the store has said `n` times that it does not know, and a moment for what would be wrong.
+/// Waits until the store has reported `n` times that an outcome is unknown. Then waits a moment, in case the engine
+/// does something wrong.
 async fn until_unsettled(world: &World, n: usize) {
     while world.faults.n_unsettled.load(Relaxed) < n {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -326,7 +328,7 @@ async fn until_unsettled(world: &World, n: usize) {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-/// Whatever is asked while it is not known what is durable waits, and nothing is told until it is.
+/// Sends a request while the outcome of appends is unknown. Checks that it gets no answer yet.
 async fn unsettled(world: &World, ttl: Span) -> tokio::task::JoinHandle<Told> {
     world.faults.unsettled.store(true, Relaxed);
     let handle = world.handle.clone();
@@ -362,7 +364,7 @@ async fn whoever_waited_for_a_lease_that_ran_out_before_it_was_settled_is_told_t
     let world = start(Options { settle_max, ..Options::default() });
     let waiter = held_and_waited_for(&world, LONG_WAIT).await;
     world.faults.unsettled.store(true, Relaxed);
-    // The holder's time is over, and the waiter's begins.
+    // The holder's lease expires, and the waiter's lease starts.
     world.clock.advance(Span::from_secs(30));
     let handle = world.handle.clone();
     let probe = tokio::spawn(async move { handle.ask_unchecked(Probe).await });
@@ -379,7 +381,7 @@ async fn an_append_that_is_never_settled_stops_the_engine() {
     let world = start(Options { settle_max, ..Options::default() });
     let told = unsettled(&world, Span::from_secs(30)).await;
     world.clock.advance(Span::from_secs(2));
-    // It is asked for at least once more.
+    // The engine retries at least once more.
     until_unsettled(&world, world.faults.n_unsettled.load(Relaxed) + 2).await;
     assert!(!told.is_finished(), "it gives up before its time");
     world.clock.advance(Span::from_secs(1));
@@ -404,7 +406,7 @@ async fn whoever_was_overtaken_answers_nothing_from_memory() {
 #[tokio::test]
 async fn a_batch_ends_where_its_record_would_be_long() {
     let world = start(Options::default());
-    // Not even two acquires fit.
+    // Not even two acquires fit into one record.
     world.faults.record_bytes_max.store(300, Relaxed);
     let calls: Vec<_> = (0..50)
         .map(|n| {

@@ -1,16 +1,17 @@
-//! Data folders that earlier releases left are read, whatever they were doing: see `scripts/fixture`.
+//! Tests that data directories of earlier releases can be read, including after a crash. `scripts/fixture` creates
+//! them.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::path::Path;
 use std::time::Duration;
 
+use leasehold_base::clock::Moment;
 use leasehold_core::{
     Command, Ending, LeaseRecord, Limits, Machine, Phase, Resume, Row, invariant,
 };
-use leasehold_server::clock::Moment;
-use leasehold_server::store::sqlite::{Options, Space, SqliteStore, backup, restore, verify};
-use leasehold_server::store::{Draft, Error, Kind, Loaded, Store};
+use leasehold_store::sqlite::{Options, Space, SqliteStore, backup, restore, verify};
+use leasehold_store::{Draft, Error, Kind, Loaded, Store};
 use leasehold_testkit::folder;
 use rusqlite::Connection;
 
@@ -51,7 +52,7 @@ fn leases(machine: &Machine) -> Vec<LeaseRecord> {
     rows.filter_map(|row| if let Row::Lease(lease) = row { Some(lease) } else { None }).collect()
 }
 
-/// What `scripts/fixture` did, before and after a restart.
+/// Checks the state that `scripts/fixture` created, before or after a restart.
 fn check_content(machine: &Machine, has_restarted: bool) {
     assert_eq!(invariant::check(machine), Ok(()));
     let leases = leases(machine);
@@ -89,7 +90,7 @@ fn every_folder_of_every_earlier_format_is_read_and_goes_on() {
                 open(data.path()).unwrap_or_else(|error| panic!("{}: {error}", fixture.display()));
             check_content(&machine, false);
             append(&mut store, &mut machine, Command::Resume(Resume::ALL));
-            // A crash, then a stop in good order, then a start.
+            // A crash, then a graceful stop, then a start.
             drop(store);
             let (mut store, Loaded { machine, .. }) = open(data.path()).expect("its own format");
             check_content(&machine, true);
@@ -103,7 +104,7 @@ fn every_folder_of_every_earlier_format_is_read_and_goes_on() {
     assert!(n_folders >= 3, "{n_folders}");
 }
 
-/// A table that was brought forward has the columns of a new one.
+/// Checks that a migrated table has the same columns as a new one.
 fn check_columns(migrated: &Path) {
     let new = folder();
     drop(open(new.path()).expect("new"));

@@ -1,4 +1,4 @@
-//! The writer, the stores under it, and anything at all as input.
+//! Tests of the engine, of the stores below it, and of random input.
 
 mod damage;
 mod engine;

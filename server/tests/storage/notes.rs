@@ -1,4 +1,5 @@
-//! Leases held or waiting too long, and deadlocks suspected: told as events, counted, kept, and sent to a webhook.
+//! Tests of warnings about leases held or waiting too long and about suspected deadlocks. They become events and
+//! metrics, are stored in the history, and are sent to a webhook.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -26,7 +27,7 @@ fn with_warnings(data: Option<&Path>) -> Settings {
     settings
 }
 
-/// Someone waits for a lock in the background.
+/// Makes a client wait for a lock in the background.
 async fn wait(local: &Local, lock: &'static str, owner: &'static str, n_waiting: u64) {
     let client = local.client.clone();
     let waiting = async move {
@@ -38,7 +39,7 @@ async fn wait(local: &Local, lock: &'static str, owner: &'static str, n_waiting:
     local.until("it waits", waits).await;
 }
 
-/// What the history of a lock says was noted, oldest first: what, of whom, why.
+/// Returns the warnings in a lock's history, oldest first: kind, owner and reason.
 async fn noted(local: &Local, lock: &str) -> Vec<(String, String, Option<String>)> {
     let answer = local.client.get(&format!("/v1/locks/{lock}/history")).await;
     let events = answer.get("events").as_array().unwrap().clone();
@@ -52,7 +53,7 @@ async fn noted(local: &Local, lock: &str) -> Vec<(String, String, Option<String>
     events.iter().rev().map(of).filter(is_note).collect()
 }
 
-/// Whoever asks has what is due worked off first.
+/// Sends a request, so that the engine first processes everything that has fallen due.
 async fn sweep(local: &Local) {
     local.client.get("/v1/locks/nothing").await;
 }
@@ -127,7 +128,7 @@ async fn a_free_lock_that_a_group_waits_for_is_shown() {
     local.stop().await;
 }
 
-/// What a webhook was sent: its head and its body.
+/// A request that the webhook received: its head and its body.
 struct Sent {
     head: String,
     body: String,
@@ -140,7 +141,7 @@ impl Sent {
     }
 }
 
-/// Takes one request and answers with a status.
+/// Receives one request and answers it with this status.
 async fn receive(listener: &TcpListener, status: &str) -> Sent {
     let (mut stream, _) = listener.accept().await.unwrap();
     let sent = read(&mut stream).await;
@@ -164,7 +165,7 @@ async fn read(stream: &mut TcpStream) -> Sent {
     }
 }
 
-/// A server with a webhook that this test answers for.
+/// Starts a server whose webhook is a listener of the test.
 async fn hooked(change: impl FnOnce(&mut webhook::Options)) -> (Local, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook?key=1", listener.local_addr().unwrap());
@@ -177,7 +178,7 @@ async fn hooked(change: impl FnOnce(&mut webhook::Options)) -> (Local, TcpListen
     (Local::start(settings).await, listener)
 }
 
-/// A lease of this lock is held too long.
+/// Holds this lock for too long.
 async fn hold_long(local: &Local, lock: &str) {
     local.client.acquire(lock, "holder", 90_000, json!({})).await;
     local.advance_ms(30_000);
@@ -226,14 +227,15 @@ async fn a_webhook_that_refuses_is_not_asked_again_and_the_next_note_is_sent() {
 
 #[tokio::test]
 async fn a_webhook_is_given_up_after_so_many_attempts_and_so_much_time() {
-    // Long enough for this test to answer in time.
+    // Long enough for the test to answer in time.
     let timeout = Duration::from_secs(3);
     let (local, listener) = hooked(|options| {
         (options.attempts_max, options.timeout) = (2, timeout);
     })
     .await;
     hold_long(&local, "db").await;
-    // Nobody answers the first, and the second is told to come back, which it does not.
+    // The first attempt gets no response. The second gets an error that invites a retry, but the number of attempts is
+    // used up.
     let (silent, _) = listener.accept().await.unwrap();
     receive(&listener, "500").await;
     hold_long(&local, "other").await;
@@ -248,7 +250,7 @@ async fn a_webhook_is_given_up_after_so_many_attempts_and_so_much_time() {
 async fn notes_that_do_not_fit_the_queue_are_dropped_and_counted() {
     let (local, listener) = hooked(|options| options.queue_max = 1).await;
     hold_long(&local, "first").await;
-    // It is being sent, so it is not in the queue any more.
+    // It is being sent, so it is no longer in the queue.
     let (mut busy, _) = listener.accept().await.unwrap();
     read(&mut busy).await;
     for lock in ["second", "third", "fourth"] {

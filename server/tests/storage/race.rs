@@ -1,11 +1,11 @@
-//! Many at once: never two holders, never a stale write.
+//! Tests with many concurrent clients: never two holders, never a stale write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use leasehold_testkit::{Local, folder, json};
 
-/// What a lock protects: it refuses whoever comes with an older token than it has seen.
+/// The resource that a lock protects. It rejects a token that is lower than the highest one it has seen.
 #[derive(Default)]
 struct Downstream {
     newest: AtomicU64,
@@ -44,7 +44,7 @@ async fn two_hundred_tasks_share_one_lock_through_ten_thousand_grants() {
                 assert_eq!(held.status, 200, "{held:?}");
                 assert!(!downstream.in_use.swap(true, SeqCst), "two hold the lock");
                 let token = held.number("fencing_token");
-                // A write from the time before must never get through.
+                // A write with the token of an earlier lease must never be accepted.
                 if let Some(stale) = stale_token.replace(token) {
                     assert!(
                         !downstream.write(stale) || stale >= token,

@@ -1,4 +1,5 @@
-//! The SQLite store: what goes in comes out, whatever was folded in between; what is not right is refused.
+//! Tests of the SQLite store: the loaded state equals the appended one, however it was folded, and an unsound store is
+//! refused.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,12 +12,12 @@ use crate::step;
 use std::path::Path;
 use std::time::Duration;
 
+use leasehold_base::clock::Moment;
 use leasehold_core::{
     Acquire, Change, Dialect, Limits, LockKey, Machine, Owner, Row, Secret, Span, Timestamp,
 };
-use leasehold_server::clock::Moment;
-use leasehold_server::store::sqlite::{Options, Space, SqliteStore, backup, restore, verify};
-use leasehold_server::store::{Draft, Error, Kind, Loaded, Store};
+use leasehold_store::sqlite::{Options, Space, SqliteStore, backup, restore, verify};
+use leasehold_store::{Draft, Error, Kind, Loaded, Store};
 use leasehold_testkit::folder;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -37,7 +38,7 @@ fn append(store: &mut SqliteStore, machine: &Machine, changes: &[Change]) {
     store.append(permit, Draft { kind: Kind::Batch, moment, changes }).expect("durable");
 }
 
-/// All but the time, which goes on without anything happening.
+/// Returns the state without its time, which advances even if nothing happens.
 fn state(machine: &Machine) -> (Row, Vec<Row>) {
     let mut rows = machine.export();
     let rest = rows.split_off(1);
@@ -50,7 +51,7 @@ fn state(machine: &Machine) -> (Row, Vec<Row>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Appended in batches, folded at random places, cut off without a fold at others.
+    /// Appends in batches. Some rounds end with a fold, others without, as after a crash.
     #[test]
     fn what_was_appended_is_what_is_loaded(
         rounds in proptest::collection::vec((step::sequence(1..60), any::<bool>()), 1..5),
@@ -84,7 +85,7 @@ proptest! {
     }
 }
 
-/// A store with a little of everything in it, closed.
+/// Creates a store with a few locks, some of them folded, and closes it. Returns its state.
 fn some_store(data: &Path) -> (Row, Vec<Row>) {
     let mut store = open(data).expect("new");
     let mut machine = load(&mut store).expect("empty").machine;
@@ -111,7 +112,7 @@ fn acquire(name: &str) -> Acquire {
     }
 }
 
-/// Does `damage` to a store, which must then refuse to start with these words, and stay as it was.
+/// Damages a store. Checks that it refuses to start with this message, and that nothing was written.
 fn check_refused(damage: impl FnOnce(&Path), words: &str) {
     let data = folder();
     some_store(data.path());
@@ -123,7 +124,7 @@ fn check_refused(damage: impl FnOnce(&Path), words: &str) {
     assert_eq!(content(data.path()), before, "something was written");
 }
 
-/// Everything in both files, as far as it can be read.
+/// Returns everything in both files that can be read.
 fn content(data: &Path) -> Vec<String> {
     let queries = [
         ("journal.db", "SELECT seq || hex(record) FROM journal"),
@@ -269,7 +270,8 @@ fn a_second_server_on_one_folder_is_refused() {
     assert!(verify(data.path()).unwrap_err().to_string().contains("in use"));
 }
 
-/// Takes a file away from a store in use, which must then say so before it appends or before it answers.
+/// Moves a file of a store away while it is in use. Checks that the store reports it before it acknowledges the next
+/// append.
 fn check_lost(name: &str) {
     let data = folder();
     let mut store = open(data.path()).expect("new");

@@ -1,7 +1,7 @@
 //! What goes wrong with nodes and with etcd, and how it is over.
 
 use leasehold_server::engine;
-use leasehold_server::store::etcd;
+use leasehold_store::etcd;
 
 use super::{Event, NOTICED_WITHIN, World};
 use crate::crowd::Asking;
@@ -226,7 +226,7 @@ impl World {
 }
 
 /// What an error says, without what is drawn by chance in it.
-fn first_words(error: &leasehold_server::store::Error) -> String {
+fn first_words(error: &leasehold_store::Error) -> String {
     let text = error.to_string();
     text.split('{').next().unwrap_or_default().trim().into()
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use leasehold_core::{Limits, Machine, Row, Timestamp};
 use leasehold_etcd::{Request, TxnRequest};
-use leasehold_server::store::{Chain, Hash, Kind, Witness};
+use leasehold_store::{Chain, Hash, Kind, Witness};
 
 use super::thread::lock;
 use crate::history::{History, Outage};

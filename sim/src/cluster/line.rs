@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold_server::pace::Pace;
+use leasehold_base::pace::Pace;
 
 use super::thread::{Thread, lock};
 use crate::etcd::{Answered, Request, Wire};

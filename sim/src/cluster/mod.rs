@@ -16,7 +16,7 @@ mod thread;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_server::store::etcd;
+use leasehold_store::etcd;
 
 use crate::Report;
 use crate::chance::Chance;

@@ -8,9 +8,9 @@ use leasehold_core::RetryHint;
 use leasehold_server::app::App;
 use leasehold_server::engine::{self, Engine, EngineHandle};
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::etcd::{self, EtcdSeat, Watching};
-use leasehold_server::store::{Error, NodeFolder};
 use leasehold_server::{dialect, http};
+use leasehold_store::etcd::{self, EtcdSeat, Watching};
+use leasehold_store::{Error, NodeFolder};
 
 use super::PREFIX;
 use super::line::Line;

@@ -12,9 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use leasehold_base::clock::Clock;
+use leasehold_base::pace::{self, Pace};
 use leasehold_etcd::Error;
-use leasehold_server::clock::Clock;
-use leasehold_server::pace::{self, Pace};
 
 use crate::etcd::{Answered, Request};
 use crate::time::NodeClock;

@@ -8,7 +8,7 @@ use leasehold_etcd::{
     Error, Kind, LeaseGrantResponse, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
     TxnResponse,
 };
-use leasehold_server::store::etcd::Cluster;
+use leasehold_store::etcd::Cluster;
 
 use super::{Etcd, Request, Response};
 use crate::time::Time;

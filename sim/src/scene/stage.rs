@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::{FakeClock, Moment};
 use leasehold_core::{Acquire, Dialect, Limits, LockKey, Owner, Secret, Span};
 use leasehold_etcd::Kind as Trouble;
-use leasehold_server::clock::{FakeClock, Moment};
 use leasehold_server::engine::{self, Call, Engine, EngineHandle, Options, ReadLock, Take};
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Snapshots};
-use leasehold_server::store::{Draft, Error, Kind, NodeFolder, Seat, Store};
+use leasehold_store::etcd::{self, Cluster, EtcdSeat, Snapshots};
+use leasehold_store::{Draft, Error, Kind, NodeFolder, Seat, Store};
 
 use crate::etcd::{Answered, Client, Local, Request, Wire};
 use crate::folder::Folder;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leasehold_server::store::sqlite::verify;
+use leasehold_store::sqlite::verify;
 use leasehold_testkit::{Process, folder, json};
 
 use crate::folder::{BINARY, leasehold, start, text};

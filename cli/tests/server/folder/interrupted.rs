@@ -32,7 +32,7 @@ fn left(target: &Path) -> Left {
     if !target.exists() || content(target).keys().all(is_marker_part) {
         return Left::Nothing;
     }
-    let verdict = leasehold_server::store::sqlite::verify(target).map(|report| report.is_backup);
+    let verdict = leasehold_store::sqlite::verify(target).map(|report| report.is_backup);
     match start(target) {
         Err(why) => {
             assert!(why.contains("is incomplete"), "{why}");
@@ -159,7 +159,7 @@ async fn a_first_start_that_ends_anywhere_is_made_up_for_by_the_next_one() {
         let is_up = Process::try_start(&wrapper, &data, &["--dialects=locks"]).is_ok();
         let loaded = start(&data).unwrap_or_else(|why| panic!("after {call} {n}: {why}"));
         assert_eq!(loaded.machine.counts().n_active, 0);
-        leasehold_server::store::sqlite::verify(&data).expect("sound");
+        leasehold_store::sqlite::verify(&data).expect("sound");
         n_kills += u32::from(!is_up);
         !is_up
     });

@@ -21,8 +21,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use leasehold_core::Limits;
-use leasehold_server::store::sqlite::{Options, Space, SqliteStore};
-use leasehold_server::store::{Loaded, Store};
+use leasehold_store::sqlite::{Options, Space, SqliteStore};
+use leasehold_store::{Loaded, Store};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 

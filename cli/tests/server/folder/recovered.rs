@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use leasehold_core::{Acquire, Acquired, Dialect, LockKey, Owner, Secret, Span};
-use leasehold_server::store::sqlite::verify;
+use leasehold_store::sqlite::verify;
 use leasehold_testkit::{Process, copy_store, folder, json};
 
 use crate::folder::interrupted::{each_call, injected};

@@ -101,7 +101,7 @@ impl Machine {
             }
         }
         assert!(server.terminate().success());
-        leasehold_server::store::sqlite::verify(&left).expect("sound");
+        leasehold_store::sqlite::verify(&left).expect("sound");
         lost
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of the model.
+//! The model's commands.
 
 use leasehold_core::*;
 
@@ -114,9 +114,8 @@ impl Model {
         )
     }
 
-    /// The lease an earlier request had its effect on, on a settled lock: one of the same owner, in the same dialect
-    /// and
-    /// namespace as what was asked for.
+    /// Returns the lease that an earlier request affected, on a settled lock. The request must have the same owner,
+    /// dialect and namespace as `asked`.
     pub(super) fn replay(
         &mut self,
         asked: &Acquire,
@@ -385,7 +384,7 @@ pub(super) fn wait_of(wait: Wait) -> Span {
     }
 }
 
-/// All of a question but its wait.
+/// Returns the whole request except its wait.
 pub(super) fn body(asked: &Acquire) -> String {
     let Acquire { lock, mode, ttl, grace, session, metadata, .. } = asked;
     let session = session.map(|s| s.0);

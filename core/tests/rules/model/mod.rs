@@ -1,5 +1,5 @@
-//! The same semantics, written to be seen through instead of to be fast: every lease ever made in one list,
-//! every question answered by looking at all of them.
+//! A reference model of the same rules, written to be obvious instead of fast. It keeps every lease ever created in one
+//! list, and answers every request by searching the whole list.
 
 mod ask;
 pub(crate) mod step;
@@ -12,7 +12,7 @@ use leasehold_core::*;
 
 pub(crate) use summary::{summary, visible};
 
-/// Nothing is ever forgotten or refused for its size: the model knows no limits.
+/// Returns limits so high that nothing is forgotten or rejected for its size, because the model has no limits.
 pub(crate) fn generous() -> Limits {
     let forever = Span::from_secs(1_000_000_000);
     Limits {
@@ -23,7 +23,7 @@ pub(crate) fn generous() -> Limits {
     }
 }
 
-/// Everything is soon forgotten and done in small steps.
+/// Returns limits so low that data is soon forgotten and work is done in small steps.
 pub(crate) fn tight() -> Limits {
     Limits {
         request_retention: Span::from_secs(3),
@@ -52,7 +52,7 @@ pub(crate) fn tight() -> Limits {
 struct Lease {
     number: u64,
     asked: Acquire,
-    /// The number of the first it was asked for with.
+    /// The number of the first lease of its group.
     group: Option<u64>,
     phase: Phase,
     token: u64,
@@ -61,9 +61,9 @@ struct Lease {
     deadline: Timestamp,
     /// Index into the model's sessions.
     session: Option<usize>,
-    /// What was asked under which id.
+    /// The requests with ids: kind, id and body.
     requests: Vec<(Operation, Box<str>, String)>,
-    /// Somebody was told of it who is not the one it was granted to.
+    /// Whether a connection other than the one it was granted to knows the lease.
     is_known_elsewhere: bool,
     is_gone: bool,
 }
@@ -90,9 +90,9 @@ pub(crate) struct Model {
     lapses: BTreeMap<LockKey, Lapse>,
     /// Of every namespace that is known.
     floors: BTreeMap<String, u64>,
-    /// Of all others.
+    /// The token floor of all other namespaces.
     floor: u64,
-    /// How far numbers were moved by restores.
+    /// How far restores have raised the numbers.
     leases_before: u64,
     sessions_before: u64,
 }
@@ -256,7 +256,7 @@ impl Model {
         overdue.is_some()
     }
 
-    /// Whoever waits together with others is over together with them, and the queues they leave move up.
+    /// Ends a lease together with its group, and grants the locks they leave to the next waiters.
     fn end_whole(&mut self, n: usize, how: Ending, at: Timestamp) {
         let over = self.end_together(n, how, at);
         for other in over.into_iter().filter(|other| *other != n) {
@@ -264,7 +264,7 @@ impl Model {
         }
     }
 
-    /// Whose turn it is.
+    /// Returns the next waiter to grant.
     fn next(&self, lock: &LockKey) -> Option<usize> {
         let mut waiters = self.waiters(lock).into_iter();
         let is_ready = |n: &usize| self.leases[*n].phase == Phase::Waiting;
@@ -313,7 +313,7 @@ impl Model {
         self.floors.get(&*lock.namespace).copied().unwrap_or(self.floor)
     }
 
-    /// Namespaces without a lock leave their floors to all that are not known.
+    /// Forgets namespaces without a lock, and raises the floor of unknown namespaces to theirs.
     fn forget_namespaces(&mut self) {
         let has_lock = |name: &str| self.last_tokens.keys().any(|lock| *lock.namespace == *name);
         let empty: Vec<_> = self.floors.keys().filter(|name| !has_lock(name)).cloned().collect();
@@ -355,7 +355,7 @@ impl Model {
         for lock in (0..step::N_LOCKS).map(step::key) {
             self.promote(&lock);
         }
-        // A ttl of nothing is over as soon as it starts, and the next one may be too.
+        // A lease with a TTL of zero ends as soon as it starts, and so can the next one.
         let is_due = |l: &Lease| !matches!(l.phase, Phase::Ended(_)) && self.overdue(l).is_some();
         if self.leases.iter().any(is_due) {
             self.sweep();
@@ -367,7 +367,8 @@ impl Model {
         });
     }
 
-    /// No connection is left, so nobody but the owner knows of anything. Only some tests restart.
+    /// Forgets all connections, so that no client other than the owner knows of a lease. Only some tests restart the
+    /// machine.
     pub(crate) fn restart(&mut self) {
         self.leases.iter_mut().for_each(|lease| lease.is_known_elsewhere = false);
     }

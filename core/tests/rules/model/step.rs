@@ -1,20 +1,20 @@
-//! Random commands over a small world, so that they meet.
+//! Generates random commands over a few locks and owners, so that they affect each other.
 
 use std::ops::Range;
 
 use leasehold_core::*;
 use proptest::prelude::*;
 
-/// How many locks there are.
+/// The number of locks.
 pub(crate) const N_LOCKS: u8 = 4;
-/// The one in a namespace of its own.
+/// The lock in a separate namespace.
 const ELSEWHERE: u8 = 3;
-/// The one that only one of the dialects has a share of.
+/// The lock that only one of the dialects takes shares of.
 const OF_SHARES: u8 = 2;
 const MODES: [Mode; 4] = [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)];
 const EXTENDS: [fn(Span) -> Extend; 3] = [Extend::AtLeast, Extend::Exactly, Extend::By];
 
-/// A command whose lease is not known yet: leases are picked by how recent they are.
+/// A command before its lease is known. Leases are chosen by how recent they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     after_ms: u64,
@@ -35,12 +35,12 @@ enum What {
         session: Option<u8>,
         id: Option<u8>,
     },
-    /// As the acquire, with these locks and modes beside it.
+    /// An acquire of several locks: the first, and these other locks and modes.
     AcquireAll {
         first: Box<What>,
         others: Vec<(u8, u8)>,
     },
-    /// The same as an earlier acquire with a request id, word for word.
+    /// An exact repetition of an earlier acquire with a request id.
     Again {
         back: u8,
     },
@@ -129,7 +129,7 @@ struct Who {
     dialect: u8,
 }
 
-/// How a lease is proven.
+/// The kind of proof for a lease.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Id { guessed: bool },
@@ -144,7 +144,7 @@ pub(crate) fn sequence(n: Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, n).prop_map(repeat)
 }
 
-/// A request is often repeated as it was: only then is it the same request.
+/// Replaces each `Again` by the exact copy of an earlier request.
 fn repeat(mut steps: Vec<Step>) -> Vec<Step> {
     for n in 0..steps.len() {
         let What::Again { back } = steps[n].what else { continue };
@@ -242,7 +242,7 @@ fn id() -> impl Strategy<Value = Option<u8>> {
 }
 
 impl Step {
-    /// The command this is, as the `n`th of a sequence that has made `n_leases` leases so far.
+    /// Returns the time and the command of the `n`th step, in a run that has created `n_leases` leases so far.
     pub(crate) fn resolve(&self, n: usize, now: Timestamp, n_leases: u64) -> (Timestamp, Command) {
         let now = now + Span::from_millis(self.after_ms);
         let number = |recent: u64| LeaseNumber(n_leases.saturating_sub(recent));
@@ -417,7 +417,7 @@ pub(crate) fn key(lock: u8) -> LockKey {
     LockKey::new(namespace, format!("lock{lock}{ending}"))
 }
 
-/// One that locks nothing but what it is asked for, and one that takes shares.
+/// Returns a dialect that locks single names, or one that locks paths and takes shares.
 fn dialect(n: u8) -> Dialect {
     [Dialect(0), OF_PATHS[0]][usize::from(n)]
 }
@@ -426,7 +426,7 @@ fn owner(who: Who) -> Owner {
     Owner::new("anonymous", format!("owner{}", who.owner))
 }
 
-/// One owner speaks from different peers now and then.
+/// Returns the peer of an owner. One owner uses different peers in different dialects.
 fn peer(who: Who) -> Option<Peer> {
     (who.owner > 0).then_some(Peer(u64::from(who.owner == who.dialect)))
 }

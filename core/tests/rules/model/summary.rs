@@ -1,10 +1,10 @@
-//! Outcomes and states as text, so that the model and the machine can be compared.
+//! Formats outcomes and states as text, so that tests can compare the model with the machine.
 
 use leasehold_core::*;
 
 use super::step;
 
-/// What a client is told, as far as it is the same however it was found out.
+/// Returns the parts of an outcome that the model and the machine must agree on.
 pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
     match outcome {
         Ok(Outcome::Acquire(Acquired::Granted(grant))) => {
@@ -54,7 +54,7 @@ pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
     }
 }
 
-/// Everything that can be seen, one line each.
+/// Returns everything a client can see, one line per lock and lease.
 pub(crate) fn visible(machine: &Machine, n_leases: u64) -> Vec<String> {
     let locks = (0..step::N_LOCKS).map(step::key).map(|key| {
         let view = machine.lock(&key, usize::MAX);

@@ -1,4 +1,4 @@
-//! Several locks or none, and whoever leaves.
+//! The model's groups, and its handling of closed connections.
 
 use leasehold_core::*;
 
@@ -52,7 +52,7 @@ impl Model {
         }
     }
 
-    /// One more reader need not know which of the others are still there.
+    /// Returns whether the lease would join the present holders. Then it makes no difference which of them are overdue.
     fn joins(&self, asked: &Acquire) -> bool {
         let holders = self.holders(&asked.lock);
         holders.first().is_some_and(|holder| self.leases[*holder].asked.mode == asked.mode)
@@ -120,20 +120,20 @@ impl Model {
         })
     }
 
-    /// Is it a waiter's turn on its lock, and does the lock admit it?
+    /// Returns whether a waiter is next on its lock and the lock admits it.
     pub(super) fn can_go(&self, n: usize) -> bool {
         let asked = &self.leases[n].asked;
         self.next(&asked.lock) == Some(n) && self.admits(asked)
     }
 
-    /// A lease and those it was asked for with, in order.
+    /// Returns a lease and the other leases of its group, in order.
     pub(super) fn together(&self, n: usize) -> Vec<usize> {
         let Some(group) = self.leases[n].group else { return vec![n] };
         (0..self.leases.len()).filter(|m| self.leases[*m].group == Some(group)).collect()
     }
 
     pub(super) fn settle_all(&mut self, leases: &[usize]) {
-        // Which lock it was on is not known of one that is gone.
+        // The lock of a forgotten lease is unknown.
         let known = leases.iter().filter(|n| !self.leases[**n].is_gone);
         let locks: Vec<_> = known.map(|n| self.leases[*n].asked.lock.clone()).collect();
         locks.iter().for_each(|lock| self.expire_holders(lock));
@@ -209,15 +209,15 @@ impl Model {
         Ok("cancelled true".into())
     }
 
-    /// Ends a lease and, if it waits, those it waits with. Who ended.
+    /// Ends a lease and, if it waits, its group. Returns the ended leases.
     pub(super) fn end_together(&mut self, n: usize, how: Ending, at: Timestamp) -> Vec<usize> {
         let over = if self.leases[n].phase.is_queued() { self.together(n) } else { vec![n] };
         over.iter().for_each(|n| self.end(*n, how, at));
         over
     }
 
-    /// Ends these, with whom they wait, and the grace of a lock, before anybody else gets anything; how many leases
-    /// that were.
+    /// Ends these leases with their groups, and optionally the grace period of a lock, before any waiter is granted a
+    /// lock. Returns how many leases were revoked.
     pub(super) fn take_away(&mut self, leases: Vec<usize>, forgone: Option<&LockKey>) -> usize {
         let mut n_taken = 0;
         let mut over = leases.clone();
@@ -250,7 +250,8 @@ impl Model {
         Ok("done".into())
     }
 
-    /// The leases that left. If they step aside, a lease whose request can be repeated is kept.
+    /// Handles a closed connection and returns the leases that ended or were parked. If `aside` is set, an active lease
+    /// with a request id is kept.
     pub(super) fn part(&mut self, number: u64, aside: bool) -> Vec<usize> {
         let Some(n) = self.find(number) else { return vec![] };
         let mut together = self.together(n);
@@ -290,7 +291,7 @@ impl Model {
     }
 }
 
-/// What is asked for of each lock.
+/// Splits the request into one acquire per lock.
 fn each(all: &AcquireAll) -> Vec<Acquire> {
     let other = |other: &Other| Acquire {
         lock: LockKey::new(all.first.lock.namespace.clone(), other.name.clone()),

@@ -1,4 +1,4 @@
-//! The script format: one command a line, `verb target key=value flag ...`.
+//! The script format: one command per line, `verb target key=value flag ...`.
 
 mod parse;
 mod print;
@@ -9,7 +9,7 @@ use leasehold_core::{Change, Limits, LockKey, Machine, Secret, Timestamp, invari
 
 use parse::Line;
 
-/// Runs a script and returns it with its results, as it should have read.
+/// Runs a script and returns it with the actual results inserted.
 pub(crate) fn run(script: &str) -> Result<String, String> {
     let mut world = World::new(Limits::default());
     let mut printed = String::new();
@@ -29,7 +29,7 @@ pub(crate) fn run(script: &str) -> Result<String, String> {
 
 struct World {
     machine: Machine,
-    /// Only ever absorbs what the machine records, and must be its equal at every step.
+    /// Only absorbs the machine's changes. Its state must equal the machine's after every step.
     follower: Machine,
     now: Timestamp,
     locks: BTreeMap<LockKey, ()>,

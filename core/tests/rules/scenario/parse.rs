@@ -1,4 +1,4 @@
-//! From a line of a script to a command.
+//! Parses a line of a script into a command.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ impl<'a> Line<'a> {
         self.target.ok_or(format!("{} what?", self.verb))
     }
 
-    /// A misspelt word must not pass silently.
+    /// Rejects words that were not used, because they are likely misspelled.
     pub(crate) fn check_all_used(&self) -> Result<(), String> {
         let unused = self.words.iter().find(|(key, _)| !self.used.borrow().contains(key));
         unused.map_or(Ok(()), |(key, _)| Err(format!("nobody wanted {key:?}")))
@@ -166,7 +166,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// What an operator does, what the server does by itself, and what proves nothing but itself.
+    /// Parses the commands of operators, of the server itself, and `prove`.
     fn operators(&self, machine: &Machine, dialect: Dialect) -> Result<Command, String> {
         Ok(match self.verb {
             "settle" => Command::Settle(Settle(self.key()?)),
@@ -194,7 +194,8 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// `a,b:shared,c:2`: the first as in `acquire`, a mode of its own for each of the others.
+    /// Parses `a,b:shared,c:2`. The options of the first lock are as in `acquire`. Each of the others has a separate
+    /// mode.
     fn acquire_all(&self, secret: Secret, dialect: Dialect) -> Result<AcquireAll, String> {
         let mut locks = self.target()?.split(',');
         let first = locks.next().ok_or("which locks?")?;
@@ -211,7 +212,7 @@ impl<'a> Line<'a> {
         Ok(AcquireAll { first: self.acquire_of(first, secret, dialect)?, others })
     }
 
-    /// `#1,#2`: each by its id.
+    /// Parses `#1,#2`: proofs by id.
     fn proofs(&self, machine: &Machine) -> Result<Vec<Proof>, String> {
         let owner = self.owner()?;
         let proof = |target: &str| {
@@ -263,12 +264,12 @@ impl<'a> Line<'a> {
         Ok(self.number(name)?.map(|max| Quota { max: max as u32, line: 1 }))
     }
 
-    /// `#3` by id, `number=3` by number, or a lock's name with an owner or a session.
-    /// Whose it must be, if the script says.
+    /// Returns the principal the lease or session must belong to, if the script names one.
     fn principal(&self) -> Option<std::sync::Arc<str>> {
         self.value("principal").map(Into::into)
     }
 
+    /// Parses a proof: `#3` by id, `number=3` by number, or a lock's name with an owner or a session.
     fn proof(&self, machine: &Machine) -> Result<Proof, String> {
         if let Some(number) = self.number("number")? {
             let principal = self.principal();
@@ -297,7 +298,7 @@ impl<'a> Line<'a> {
         Ok(LockKey::new(self.value("in").unwrap_or("default"), self.target()?))
     }
 
-    /// `owner=laptop` is anonymous; `owner=ann/laptop` is Ann's.
+    /// Parses an owner: `owner=laptop` is anonymous, `owner=ann/laptop` belongs to `ann`.
     fn owner(&self) -> Result<Owner, String> {
         let owner = self.value("owner").ok_or("owner=?")?;
         let (principal, instance) = owner.split_once('/').unwrap_or(("anonymous", owner));
@@ -323,7 +324,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `30s`, `500ms`, `1ns`.
+/// Parses `30s`, `500ms` or `1ns`.
 pub(crate) fn span(text: &str) -> Result<Span, String> {
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
     let number = number_of(digits)?;

@@ -1,4 +1,4 @@
-//! What came of a command, for people to read.
+//! Formats the results of commands for the scenario files.
 
 use leasehold_core::*;
 

@@ -1,14 +1,15 @@
-//! What was found out before, of so many that are asked for most.
+//! A bounded cache of results by token hash. Recently used entries are kept.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
 
-use crate::sync::{read, write};
+use leasehold_base::sync::{read, write};
 
-/// Of a token, never the token itself.
+/// SHA-256 hash of a token. The token itself is never stored.
 pub(crate) type Digest = [u8; 32];
 
-/// At most `n_max`. The older half goes when the newer half is full, but for what was asked for meanwhile.
+/// A cache with at most `n_max` entries in two halves. When the newer half is full, it becomes the older one, and the
+/// previous older half is dropped. A hit in the older half moves the entry to the newer one.
 pub(super) struct Cache<V> {
     halves: RwLock<Halves<V>>,
     n_max: usize,

@@ -1,4 +1,4 @@
-//! From what a token says to who asks.
+//! Checks the claims of a token and derives the principal from them.
 
 use std::sync::Arc;
 
@@ -7,27 +7,27 @@ use serde_json::{Map, Value};
 use crate::auth::Principal;
 use crate::auth::policy::{NAME_BYTES_MAX, Oidc};
 
-/// More groups than anybody is in.
+/// Maximum groups in a token.
 const GROUPS_MAX: usize = 1000;
-/// No sensible token lives longer; a larger number is a mistake in its unit.
+/// Largest accepted time claim, in seconds (the year 9999). A larger number has the wrong unit.
 const EPOCH_SECONDS_MAX: f64 = 253_402_300_799.0;
 
 type Bad = &'static str;
 
-/// What is claimed, by whom and for whom.
+/// The claims of a token, with the configuration of its issuer.
 pub(super) struct Claims<'a> {
     pub(super) members: &'a Map<String, Value>,
     pub(super) config: &'a Oidc,
 }
 
 impl Claims<'_> {
-    /// Is it from this issuer, for one of these, and now? Gives the end of its time, in epoch milliseconds.
+    /// Checks issuer, audience and validity period. Returns when the token expires, in epoch milliseconds.
     pub(super) fn check(&self, audiences: &[String], wall_ms: i64) -> Result<i64, Bad> {
         self.check_origin(audiences)?;
         self.check_time(wall_ms)
     }
 
-    /// Is it from this issuer and for one of these?
+    /// Checks that the token is from this issuer and for one of these audiences.
     pub(super) fn check_origin(&self, audiences: &[String]) -> Result<(), Bad> {
         if self.members.get("iss").and_then(Value::as_str) != Some(&self.config.issuer) {
             return Err("the token is from another issuer");
@@ -49,7 +49,7 @@ impl Claims<'_> {
         .ok_or("the token is for somebody else: its aud names none of our audiences")
     }
 
-    /// `exp` is required and `nbf` is heard, both with some leeway.
+    /// Checks the validity period: `exp` is required and `nbf` is honored, both with the configured leeway.
     fn check_time(&self, wall_ms: i64) -> Result<i64, Bad> {
         let leeway = self.config.leeway_ms;
         let ends = self.instant("exp")?.ok_or("the token does not say when it expires")?;
@@ -64,7 +64,7 @@ impl Claims<'_> {
         Ok(ends)
     }
 
-    /// A time in seconds, as milliseconds.
+    /// Returns a time claim in milliseconds. The claim itself is in seconds.
     fn instant(&self, name: &str) -> Result<Option<i64>, Bad> {
         let Some(value) = self.members.get(name) else { return Ok(None) };
         let seconds = value.as_f64().filter(|seconds| (0.0..=EPOCH_SECONDS_MAX).contains(seconds));
@@ -73,7 +73,7 @@ impl Claims<'_> {
             .ok_or("a time in the token is not a number of seconds since 1970")
     }
 
-    /// ID tokens tell a client who signed in. They are no credentials for anything.
+    /// Rejects ID tokens. They inform a client about a sign-in and are not credentials for an API.
     pub(super) fn refuse_id_token(&self) -> Result<(), Bad> {
         let has = |name: &str| self.members.contains_key(name);
         let is_id = self.members.get("typ").and_then(Value::as_str) == Some("ID");
@@ -83,7 +83,7 @@ impl Claims<'_> {
         Ok(())
     }
 
-    /// Who it is about.
+    /// Returns the principal that the claims name.
     pub(super) fn principal(
         &self,
         credential: Arc<str>,
@@ -117,7 +117,7 @@ impl Claims<'_> {
         Ok(Principal::until(format!("{name}:{subject}").into(), groups, credential, ends))
     }
 
-    /// A claim by its name, or by its way through objects: `realm_access.roles`.
+    /// Returns a claim by its name or by its path through nested objects, such as `realm_access.roles`.
     fn find(&self, name: &str) -> Option<&Value> {
         if let Some(value) = self.members.get(name) {
             return Some(value);

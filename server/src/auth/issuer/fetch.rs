@@ -1,4 +1,4 @@
-//! Asking an issuer something: one request, an answer of bounded length in bounded time, and nobody is sent elsewhere.
+//! HTTP requests to issuers, with limits on the size and time of the response. Redirects are not followed.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::auth::policy::Secret;
 
-/// Longest answer that is read.
+/// Maximum size of a response.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Longest time an issuer may take.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const AGENT: &str = concat!("leasehold/", env!("CARGO_PKG_VERSION"));
-/// As forms are sent.
+/// Characters that are escaped in forms.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// What came back.
+/// A response.
 pub(crate) struct Fetched {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
 }
 
-/// `GET`, of what must be there.
+/// Sends a `GET` request and returns the body. A status other than 200 is an error.
 pub(super) async fn get(url: &Uri) -> Result<Bytes, String> {
     let request = Request::get(url).header(ACCEPT, "application/json");
     let fetched = send(url, request, Bytes::new()).await?;
@@ -41,7 +41,7 @@ pub(super) async fn get(url: &Uri) -> Result<Bytes, String> {
     }
 }
 
-/// `POST` of a form, by a client that proves who it is if it has a secret.
+/// Posts a form as an OAuth client, which authenticates with its secret if it has one.
 pub(crate) async fn post(
     url: &Uri,
     client: (&str, Option<&Secret>),
@@ -62,12 +62,12 @@ pub(crate) async fn post(
     send(url, request, body.into()).await
 }
 
-/// `POST` of anything, by nobody in particular.
+/// Posts a body without authentication.
 pub(crate) async fn deliver(url: &Uri, kind: &'static str, body: Bytes) -> Result<Fetched, String> {
     send(url, Request::post(url).header(CONTENT_TYPE, kind), body).await
 }
 
-/// Names and values as a form or a query has them.
+/// Encodes names and values for a form or a query string.
 pub(crate) fn encode(form: &[(&str, &str)]) -> String {
     let pairs = form.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
     pairs.collect::<Vec<_>>().join("&")
@@ -86,7 +86,7 @@ async fn send(
     let request = request.header(USER_AGENT, AGENT).body(Full::new(body));
     let request = request.map_err(|error| why(&error))?;
     let asking = async {
-        // What follows a redirection is for whoever is told of it to decide, not for whoever sends it.
+        // Redirects are not followed: the server contacts configured addresses only.
         let response = client()?.request(request).await.map_err(|error| why(&error))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
@@ -99,7 +99,7 @@ async fn send(
     }
 }
 
-/// Without what may be a secret in it.
+/// Returns the URL without its query, which might contain a secret.
 fn shown(url: &Uri) -> String {
     format!(
         "{}://{}{}",
@@ -111,13 +111,13 @@ fn shown(url: &Uri) -> String {
 
 type Connector = HttpsConnector<HttpConnector>;
 
-/// One for all, which keeps no connections: each would belong to one worker's thread.
+/// Returns the shared client. It keeps no idle connections, because each would belong to one worker thread.
 fn client() -> Result<&'static Client<Connector, Full<Bytes>>, String> {
     static CLIENT: OnceLock<Result<Client<Connector, Full<Bytes>>, String>> = OnceLock::new();
     CLIENT.get_or_init(connect).as_ref().map_err(Clone::clone)
 }
 
-/// By the system's list of CAs.
+/// Returns a TLS configuration that trusts the system's CAs.
 pub(crate) fn tls() -> Result<rustls::ClientConfig, String> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     Ok(rustls::ClientConfig::builder_with_provider(provider.into())

@@ -1,4 +1,4 @@
-//! What an opaque token stands for, by asking whoever issued it (RFC 7662).
+//! Resolves opaque tokens at their issuer's introspection endpoint (RFC 7662).
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::claims::Claims;
 use super::{Asked, Doubt, Issuer, fetch, json};
 use crate::auth::Principal;
 
-/// An answer is believed this long: a token may be withdrawn before it expires.
+/// How long a positive result is cached. It is short because a token can be withdrawn before it expires.
 const ACTIVE_FOR_MS: i64 = 60_000;
-/// And a refusal this long.
+/// How long a negative result is cached.
 const INACTIVE_FOR_MS: i64 = 10_000;
 
-/// What came of asking, and until when it counts.
+/// The result of an introspection, with the time until which it is valid, in epoch milliseconds.
 #[derive(Clone)]
 pub(super) enum Looked {
     Active(Principal, i64),
@@ -23,7 +23,7 @@ pub(super) enum Looked {
 }
 
 impl Issuer {
-    /// Who this token stands for.
+    /// Resolves an opaque token at the issuer, unless a cached negative result rejects it.
     pub(super) async fn look_up(
         self: &Arc<Self>,
         token: &str,
@@ -66,7 +66,8 @@ impl Issuer {
         }
     }
 
-    /// An active token is still for somebody, and from somebody, and for some time.
+    /// Checks an introspection response: even an active token must have the right issuer and audience and not be
+    /// expired.
     fn believe(
         &self,
         members: &Map<String, Value>,
@@ -85,8 +86,9 @@ impl Issuer {
             return Err(bad("the token is not an access token"));
         }
         let mut members = members.clone();
-        // These may be left out of an answer. It comes from the issuer; and a token without an audience is for
-        // whoever it was given to.
+        // A response can omit these. The issuer is known, because the response comes from it. A token without an
+        // audience is
+        // for the client it was issued to.
         members.entry("iss").or_insert_with(|| self.config.issuer.as_str().into());
         if !members.contains_key("aud") {
             let client = members.get("client_id").cloned().unwrap_or_default();

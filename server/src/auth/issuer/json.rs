@@ -1,13 +1,14 @@
-//! JSON that can be read in one way only: no name stands twice in an object.
+//! Parses JSON objects strictly: a duplicate member name is an error.
 //!
-//! Of two programs that read the same token, one would take the first of two equal claims and the other the last.
+//! With duplicates, two programs could read the same token differently: one takes the first of two equal claims, the
+//! other the last.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The members of an object. Nesting is bounded by the parser.
+/// Returns the members of a JSON object. The parser limits nesting.
 pub(super) fn object(bytes: &[u8]) -> Option<Map<String, Value>> {
     match serde_json::from_slice(bytes) {
         Ok(Strict(Value::Object(members))) => Some(members),

@@ -1,7 +1,8 @@
-//! The public keys of an issuer, and what they verify.
+//! The public keys of an issuer, and signature verification.
 //!
-//! Signatures are checked by the same library that TLS uses. A key verifies one family of algorithms only: what it is
-//! for is said by the key, never by the token.
+//! Signatures are verified with the library that TLS uses. Each key verifies only one family of algorithms, which the
+//! key
+//! determines, never the token.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +12,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-/// More keys than any issuer has.
+/// Maximum keys read from one key set.
 const KEYS_MAX: usize = 100;
-/// A shorter modulus can be factored. Longer ones make checking a signature costly.
+/// Permitted length of an RSA modulus, in bits. A shorter one could be factored; a longer one makes verification
+/// costly.
 const MODULUS_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// How tokens are signed. None of them with a shared secret: whoever could check could also sign.
+/// Supported signature algorithms. None uses a shared secret: with one, a verifier could also sign tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Algorithm {
     Rs256,
@@ -56,12 +58,12 @@ impl Algorithm {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct KeyRing(Vec<Arc<Key>>);
 
-/// One of them.
+/// A public key.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Key {
-    /// Only ever compared.
+    /// The key id (`kid`). It is only compared with the one in a token.
     id: Option<String>,
-    /// If it is for one algorithm only.
+    /// The only algorithm the key can be used with, if it is restricted to one.
     algorithm: Option<Algorithm>,
     material: Material,
 }
@@ -81,12 +83,12 @@ impl fmt::Debug for Key {
 }
 
 impl KeyRing {
-    /// A JWK set. Entries that are not keys to check signatures with are left out; the rest can be empty.
+    /// Parses a JWK set. Skips entries that cannot verify signatures; the result can be empty.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         Self::parse_entries(bytes).map(|(ring, _)| ring)
     }
 
-    /// The same for a file: a set without entries withdraws all keys, and a set of unusable entries is an error.
+    /// Parses a JWK set from a file. An empty set withdraws all keys; a set with only unusable entries is an error.
     pub(crate) fn parse_file(bytes: &[u8]) -> Result<Self, String> {
         let (ring, n_entries) = Self::parse_entries(bytes)?;
         if ring.is_empty() && n_entries > 0 {
@@ -95,7 +97,7 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// The usable keys, and the number of all entries.
+    /// Returns the usable keys and the number of all entries.
     fn parse_entries(bytes: &[u8]) -> Result<(Self, usize), String> {
         let set: Value = serde_json::from_slice(bytes)
             .map_err(|error| format!("is not JSON: line {}", error.line()))?;
@@ -104,7 +106,7 @@ impl KeyRing {
         Ok((Self(usable.collect()), keys.len()))
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -113,12 +115,12 @@ impl KeyRing {
         self.0.is_empty()
     }
 
-    /// Is there a key of this name, or any key if the token names none?
+    /// Returns whether there is a key with this id, or any key if the token names none.
     pub(super) fn knows(&self, id: Option<&str>) -> bool {
         self.candidates(id).next().is_some()
     }
 
-    /// Which of these keys made this signature? Named keys are tried by their names only.
+    /// Returns the key that made this signature. If the token names a key id, only keys with that id are tried.
     pub(super) fn verify(
         &self,
         id: Option<&str>,
@@ -129,12 +131,12 @@ impl KeyRing {
         self.candidates(id).find(|key| key.verify(algorithm, message, signature)).cloned()
     }
 
-    /// Is this one of them?
+    /// Returns whether the ring contains this key.
     pub(super) fn has(&self, key: &Key) -> bool {
         self.0.iter().any(|known| **known == *key)
     }
 
-    /// Is every key of this ring in the other too?
+    /// Returns whether the other ring contains every key of this one.
     pub(super) fn is_within(&self, other: &Self) -> bool {
         self.0.iter().all(|key| other.has(key))
     }
@@ -172,7 +174,7 @@ impl Key {
             ("OKP", Some("Ed25519")) => {
                 bytes("x").filter(|x| x.len() == 32).map(Material::Ed25519)?
             }
-            // Among them those with a shared secret (oct).
+            // Unsupported types, including shared secrets (`oct`).
             _ => return None,
         };
         let algorithm = match text("alg") {
@@ -208,7 +210,7 @@ impl Key {
 }
 
 impl Material {
-    /// Is this an algorithm for such a key?
+    /// Returns whether this algorithm fits this type of key.
     fn fits(&self, algorithm: Algorithm) -> bool {
         match self {
             Material::Rsa { .. } => rsa(algorithm).is_some(),

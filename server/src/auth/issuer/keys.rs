@@ -1,27 +1,27 @@
-//! The keys of an issuer: fetched when they are first needed, from time to time, and when a token names a new one.
+//! Fetches the keys of an issuer: when first needed, periodically, and when a token names an unknown key.
 
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use axum::http::Uri;
+use leasehold_base::sync::{lock, read, write};
 use leasehold_core::Timestamp;
 use serde_json::Value;
 
 use super::key::{Key, KeyRing};
 use super::{Asked, Doubt, Issuer, fetch};
 use crate::auth::policy::{KeySource, Oidc, url};
-use crate::sync::{lock, read, write};
 
-/// Keys are fetched again after this time, so that one that was withdrawn is noticed.
+/// Keys are fetched again after this time, so that withdrawn keys are noticed.
 const FRESH_FOR: Duration = Duration::from_secs(300);
-/// Whatever anybody asks, no sooner than this after the last time.
+/// Minimum time between two fetches, however many tokens need one.
 const PAUSE: Duration = Duration::from_secs(10);
-/// What is known of them.
+/// The known keys of an issuer, and the state of fetching them.
 pub(super) struct Keys {
     ring: RwLock<Arc<KeyRing>>,
     document: RwLock<Option<Arc<Document>>>,
     tried: Mutex<Tried>,
-    /// One fetch at a time; the others wait for it.
+    /// Serializes fetches: other requests wait for the running one.
     turn: tokio::sync::Mutex<()>,
     is_fixed: bool,
 }
@@ -30,7 +30,7 @@ pub(super) struct Keys {
 struct Tried {
     last: Option<Timestamp>,
     succeeded: Option<Timestamp>,
-    /// Why the last time failed.
+    /// Why the last fetch failed.
     why: Option<String>,
     count: Fetches,
 }
@@ -51,13 +51,13 @@ pub(crate) struct KeysState {
     pub(crate) fetches: Fetches,
 }
 
-/// What an issuer says of itself.
+/// The parts of an issuer's discovery document that the server uses.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Document {
     pub(super) jwks: Uri,
     pub(super) authorization: Option<Uri>,
     pub(super) token: Option<Uri>,
-    /// It names itself when it sends somebody back (RFC 9207).
+    /// Whether the issuer identifies itself when it redirects a user back (`iss`, RFC 9207).
     pub(super) names_itself: bool,
 }
 
@@ -93,12 +93,14 @@ impl Keys {
         read(&self.ring).clone()
     }
 
-    /// Does what this key signed count? As long as nobody knows which keys there are, nobody knows that it is gone.
+    /// Returns whether tokens signed with this key are valid. Until the first successful fetch, every key counts as
+    /// valid,
+    /// because none is known to be withdrawn.
     pub(super) fn count(&self, key: &Key) -> bool {
         self.ring().has(key) || !self.is_fixed && lock(&self.tried).succeeded.is_none()
     }
 
-    /// Those there are, with the one of this name if it can be had.
+    /// Returns the keys, after a fetch if the key with this id is not known yet.
     pub(super) async fn with(
         &self,
         issuer: &Arc<Issuer>,
@@ -116,11 +118,11 @@ impl Keys {
         }
         if self.may_try(asked.now) {
             (asked.may_look_up)()?;
-            // By itself, so that a client that leaves does not stop what others wait for.
+            // A separate task, so that a client that disconnects does not cancel the fetch that others wait for.
             let fetching = tokio::spawn(issuer.clone().refresh(asked.now));
             let _ = fetching.await;
         } else {
-            // Perhaps somebody else is just fetching them.
+            // Another request might be fetching the keys now: wait for it.
             drop(self.turn.lock().await);
         }
         let ring = self.ring();
@@ -129,7 +131,7 @@ impl Keys {
         }
         let why = lock(&self.tried).why.clone();
         match why {
-            // That it is so was logged when it was tried.
+            // The failure was logged when the fetch failed.
             Some(_) => Err(Doubt::Unknown(
                 "the token cannot be checked now: its issuer does not answer".into(),
             )),
@@ -137,7 +139,7 @@ impl Keys {
         }
     }
 
-    /// Is it time to fetch them without being asked?
+    /// Returns whether a periodic fetch is due.
     pub(super) fn are_due(&self, now: Timestamp) -> bool {
         let tried = lock(&self.tried);
         let is_fresh = tried.succeeded.is_some_and(|at| since(at, now) < FRESH_FOR);
@@ -149,7 +151,7 @@ impl Keys {
         tried.last.is_none_or(|at| since(at, now) >= PAUSE)
     }
 
-    /// Fetches them, unless somebody just did. What is there stays if that fails.
+    /// Fetches the keys, unless they were just fetched. The known keys stay if the fetch fails.
     pub(super) async fn refresh(&self, issuer: &Issuer, now: Timestamp) -> Result<(), String> {
         let _turn = self.turn.lock().await;
         if !self.may_try(now) {
@@ -168,7 +170,7 @@ impl Keys {
                 if !had.is_within(&self.ring()) {
                     issuer.forget_tokens();
                 } else if is_first {
-                    // By tokens of an issuer that the auth file spoke of in another way before.
+                    // Clients may hold tokens that were accepted under an earlier configuration of this issuer.
                     issuer.have_looked_again();
                 }
                 if is_withdrawn && !had.is_empty() {
@@ -219,7 +221,7 @@ impl Keys {
         ring.map_err(|why| format!("{at} {why}"))
     }
 
-    /// What the issuer says of itself, as it was last.
+    /// Returns the last discovery document, and fetches it first if necessary.
     pub(super) async fn document(&self, config: &Oidc) -> Result<Arc<Document>, String> {
         let known = read(&self.document).clone();
         match known {
@@ -243,7 +245,7 @@ impl Keys {
 impl Document {
     fn parse(body: &[u8], config: &Oidc) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(body).map_err(|_| "is not JSON".to_owned())?;
-        // Otherwise one issuer could answer for another.
+        // Otherwise one issuer could publish a document for another.
         if document["issuer"].as_str() != Some(&config.issuer) {
             return Err(format!("is of another issuer than {:?}", config.issuer));
         }

@@ -1,7 +1,8 @@
-//! Those whose tokens are believed: OpenID providers, and anybody else who signs tokens (JWT) or vouches for them.
+//! Token issuers: OpenID providers, and other services that sign tokens (JWT) or resolve opaque tokens.
 //!
-//! What a token proves is found out once and remembered by its hash until it expires. The keys of an issuer are kept
-//! for as long as it does not answer.
+//! The result of checking a token is cached by the token's hash until the token expires. While an issuer is
+//! unreachable,
+//! its last known keys stay in use, up to `auth-keys-age-max`.
 
 mod cache;
 mod claims;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use leasehold_base::sync::lock;
 use leasehold_core::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -36,48 +38,49 @@ use super::Principal;
 use super::gate::{Bounds, Gate};
 use super::policy::Oidc;
 use super::remembered::Term;
-use crate::sync::lock;
 
-/// Most questions to one issuer at once; further ones wait.
+/// Maximum concurrent introspection requests to one issuer; further requests wait.
 const QUESTIONS_MAX: usize = 32;
-/// One that does not answer is complained of this often.
+/// Minimum time between two log lines about an unavailable issuer.
 const COMPLAIN_EVERY_MS: u64 = 10_000;
 
-/// Somebody whose tokens are believed, and what is known of them.
+/// A token issuer with its keys and cached tokens.
 pub(crate) struct Issuer {
     config: Oidc,
-    /// What its credentials are called, so that those of another issuer with the same name are not taken for them.
+    /// Hash of the issuer's URL, part of its credential ids. It distinguishes issuers that had the same name at
+    /// different
+    /// times.
     mark: String,
     keys: Keys,
     /// Maximum age of keys that cannot be fetched again.
     keys_age_max: Duration,
-    /// Signed tokens that were good.
+    /// Signed tokens that were valid.
     tokens: Cache<Principal>,
-    /// How often all of those were forgotten.
+    /// How often `tokens` was cleared.
     n_forgotten: AtomicU64,
-    /// What opaque tokens stand for.
+    /// Results of introspecting opaque tokens.
     looked: Cache<Looked>,
     questions: Semaphore,
     complained: Mutex<Option<Timestamp>>,
-    /// Rung when some of its keys count no more.
+    /// Notified when keys of this issuer are withdrawn, so that callers are re-checked.
     gate: Weak<Gate>,
 }
 
 /// The state of an issuer, for metrics.
 pub(crate) struct IssuerState {
     pub(crate) keys: KeysState,
-    /// Tokens that are remembered.
+    /// Number of cached tokens.
     pub(crate) n_tokens: usize,
 }
 
-/// Why a token proves nothing.
+/// Why a token is not accepted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Doubt {
-    /// It is wrong.
+    /// The token is invalid.
     Bad(String),
-    /// Nobody can tell now.
+    /// The token cannot be checked now.
     Unknown(String),
-    /// Too much was asked for whoever asks; this long until they may again.
+    /// The client caused too many token lookups. It can retry after this duration.
     TooOften(String, Duration),
 }
 
@@ -88,7 +91,7 @@ impl std::fmt::Debug for Issuer {
 }
 
 impl Issuer {
-    /// An issuer whose keys were not fetched yet.
+    /// Creates an issuer. Its keys are fetched later.
     pub(super) fn new(config: Oidc, bounds: Bounds, gate: Weak<Gate>) -> Self {
         let Bounds { tokens_max, keys_age_max, .. } = bounds;
         let mark = super::policy::hex(&Sha256::digest(&config.issuer)[..4]);
@@ -114,7 +117,7 @@ impl Issuer {
         &self.config
     }
 
-    /// Is this principal one of its own, let in by a token of its own, and has it not withdrawn the key of that?
+    /// Returns whether this principal came from a token of this issuer whose signing key has not been withdrawn.
     pub(super) fn vouches(&self, who: &Principal) -> bool {
         let name = who.name().split_once(':').map(|(name, _)| name);
         let mark = who.credential().strip_prefix("oidc:").and_then(|rest| rest.split(':').next());
@@ -122,18 +125,18 @@ impl Issuer {
         is_its_own && who.key().is_none_or(|key| self.keys.count(key))
     }
 
-    /// The name of a credential in logs and sessions.
+    /// Returns the credential id for logs and sessions.
     fn credential(&self, digest: &Digest) -> Arc<str> {
         format!("oidc:{}:{}", self.mark, super::policy::hex(&digest[..8])).into()
     }
 
-    /// Who this was found to be before, and until when that counts.
+    /// Returns the cached principal of this token, and how long the result is valid.
     pub(super) fn known(
         self: &Arc<Self>,
         digest: &Digest,
         wall_ms: i64,
     ) -> Option<(Principal, Term)> {
-        // Before the look: whatever is forgotten from here on shows.
+        // Read before the caches: if the cache is cleared from here on, the term ends.
         let n_forgotten = self.n_forgotten();
         let is_good = |known: &Principal| !known.is_over(wall_ms);
         let (principal, looked_until) = match self.tokens.get(digest).filter(is_good) {
@@ -152,27 +155,27 @@ impl Issuer {
         Some((principal, term))
     }
 
-    /// How often its tokens were forgotten.
+    /// Returns how often the cache of signed tokens was cleared.
     pub(super) fn n_forgotten(&self) -> u64 {
         self.n_forgotten.load(Ordering::Acquire)
     }
 
-    /// Has every signed token checked again: a key that signed some of them may be gone.
+    /// Clears the cache of signed tokens, because a key that signed some of them might be gone.
     fn forget_tokens(&self) {
         self.tokens.clear();
-        // After that: whoever still found one there sees that it was counted before.
+        // Counted after the clear: a reader that still found an entry then sees that its count is outdated.
         self.n_forgotten.fetch_add(1, Ordering::AcqRel);
         self.have_looked_again();
     }
 
-    /// Has connections, waits and streams that came by its tokens look again whether these still count.
+    /// Makes connections, waits and streams re-check whether their tokens are still valid.
     fn have_looked_again(&self) {
         if let Some(gate) = self.gate.upgrade() {
             gate.ring();
         }
     }
 
-    /// Who a signed token proves to ask.
+    /// Checks a signed token and returns its principal.
     async fn verify(
         self: &Arc<Self>,
         token: &Token<'_>,
@@ -184,7 +187,7 @@ impl Issuer {
             return Err(bad("the token's algorithm is not allowed (algorithms)"));
         }
         let claims = Claims { members: &token.claims, config: &self.config };
-        // Before its keys are asked for: what is of no use anyway costs nobody anything.
+        // Checked before the keys are fetched, so that an unusable token causes no request to the issuer.
         let ends = claims.check(&self.config.audiences, asked.wall_ms).map_err(bad)?;
         claims.refuse_id_token().map_err(bad)?;
         let principal = claims.principal(self.credential(digest), Some(ends)).map_err(bad)?;
@@ -194,14 +197,14 @@ impl Issuer {
         let principal =
             principal.signed_by(key.ok_or_else(|| bad("the token's signature is wrong"))?);
         self.tokens.insert(*digest, principal.clone());
-        // Its keys have changed meanwhile: what was signed with one that is gone must not be remembered.
+        // The keys changed in the meantime: a token signed with a withdrawn key must not stay cached.
         if !Arc::ptr_eq(&ring, &self.keys.ring()) {
             self.forget_tokens();
         }
         Ok(principal)
     }
 
-    /// Logs that it does not answer as it should, but not for everybody who asks.
+    /// Logs that the issuer is unavailable, at most every ten seconds.
     fn complain(&self, why: &str, now: Timestamp) {
         let mut complained = lock(&self.complained);
         if complained.is_none_or(|at| now.since(at).as_millis() >= COMPLAIN_EVERY_MS) {
@@ -215,7 +218,7 @@ impl Issuer {
         IssuerState { keys: self.keys.state(now), n_tokens }
     }
 
-    /// Drops its keys if they are too old; its tokens are refused from then on.
+    /// Drops the issuer's keys if they are too old. Its tokens are rejected from then on.
     fn expire_keys(&self, now: Timestamp) {
         if self.keys.expire(now, self.keys_age_max) {
             self.forget_tokens();
@@ -228,7 +231,7 @@ impl Issuer {
         }
     }
 
-    /// Has its keys fetched if that is due.
+    /// Starts a refresh of the keys if it is due.
     pub(super) fn tend(self: &Arc<Self>, now: Timestamp) {
         self.expire_keys(now);
         if self.keys.are_due(now) {
@@ -241,20 +244,20 @@ impl Issuer {
     }
 }
 
-/// Somebody asks, and this is what it takes to find out who.
+/// What a token check needs to know about its request.
 pub(super) struct Asked<'a> {
     pub(super) now: Timestamp,
     pub(super) wall_ms: i64,
-    /// May one more question be put to an issuer for whoever asks?
+    /// Counts a token lookup for the client. Fails if the client has reached its limit.
     pub(super) may_look_up: &'a (dyn Fn() -> Result<(), Doubt> + Sync),
 }
 
-/// The hash by which a token is remembered.
+/// Returns the hash under which a token is cached.
 pub(super) fn digest(token: &str) -> Digest {
     Sha256::digest(token).into()
 }
 
-/// Who this token proves to ask, by whichever of these it is from.
+/// Checks a token with the issuer it is from, and returns its principal.
 pub(super) async fn identify(
     issuers: &[Arc<Issuer>],
     text: &str,

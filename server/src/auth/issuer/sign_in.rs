@@ -1,5 +1,6 @@
-//! The authorization code flow (RFC 6749, 7636, 9207; OpenID Connect Core): where somebody is sent to sign in, and who
-//! comes back.
+//! The authorization code flow (RFC 6749, 7636, 9207; OpenID Connect Core): the URL users are sent to for signing in,
+//! and
+//! the check of the code they return with.
 
 use std::sync::Arc;
 
@@ -15,19 +16,19 @@ use super::{Asked, Doubt, Issuer, encode, fetch};
 use crate::auth::Principal;
 use crate::auth::policy::Login;
 
-/// What somebody comes back with.
+/// The parameters with which a user returns from the issuer.
 pub(crate) struct Code<'a> {
     pub(crate) code: &'a str,
-    /// Who sent them, if it says so.
+    /// The issuer's identifier (`iss`), if the issuer sent it.
     pub(crate) issuer: Option<&'a str>,
-    /// What was sent along with them.
+    /// The nonce sent with the authorization request; the ID token must contain it.
     pub(crate) nonce: &'a str,
-    /// What only whoever began this knows.
+    /// The PKCE code verifier, known only to the browser that started the sign-in.
     pub(crate) verifier: &'a str,
 }
 
 impl Issuer {
-    /// Where to send somebody who wants to sign in.
+    /// Returns the URL to which a user who wants to sign in is redirected.
     pub(crate) async fn entrance(
         &self,
         login: &Login,
@@ -54,7 +55,7 @@ impl Issuer {
         Ok(format!("{at}{separator}{query}"))
     }
 
-    /// Who came back.
+    /// Redeems the code of a user who returns from the issuer, and returns the user's principal.
     pub(in crate::auth) async fn admit(
         self: &Arc<Self>,
         login: &Login,
@@ -68,7 +69,7 @@ impl Issuer {
             )
         };
         let document = self.keys.document(&self.config).await.map_err(unknown)?;
-        // Otherwise one issuer could have another's code redeemed (RFC 9207).
+        // Otherwise one issuer could make the server redeem the code of another (RFC 9207).
         match code.issuer {
             Some(issuer) if issuer != self.config.issuer => {
                 return Err(Doubt::Bad("another issuer has sent you here".into()));
@@ -85,7 +86,7 @@ impl Issuer {
         self.check_id_token(login, code, &token, asked).await
     }
 
-    /// The ID token for a code.
+    /// Exchanges a code for an ID token.
     async fn redeem(&self, at: &Uri, login: &Login, code: &Code<'_>) -> Result<String, String> {
         let form = [
             ("grant_type", "authorization_code"),

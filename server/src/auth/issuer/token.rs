@@ -1,4 +1,4 @@
-//! A signed token (JWS, RFC 7515) as it came: what it says of itself before anybody believes it.
+//! Parses signed tokens (JWS, RFC 7515), before their signature is checked.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 use super::json;
 use super::key::Algorithm;
 
-/// What a token's header may not have: each of them would let the token say how it is to be checked. Thumbprints
-/// (`x5t`), which many issuers write, say nothing that anybody here listens to.
+/// Header members that are rejected, because they would let the token control how it is verified.
+///
+/// Thumbprints (`x5t`), which many issuers include, are harmless and ignored.
 const FORBIDDEN: [&str; 7] = ["crit", "jku", "jwk", "x5u", "cty", "zip", "b64"];
 
-/// A token whose signature nobody has checked yet.
+/// A signed token whose signature has not been checked yet.
 pub(super) struct Token<'a> {
-    /// What is signed.
+    /// The signed part of the token.
     pub(super) message: &'a [u8],
     pub(super) signature: Vec<u8>,
     pub(super) algorithm: Algorithm,
@@ -21,7 +22,7 @@ pub(super) struct Token<'a> {
     pub(super) claims: Map<String, Value>,
 }
 
-/// Does it have the form of a signed token? Whatever has not is opaque.
+/// Returns whether the text has the form of a signed token. All other tokens are opaque.
 pub(super) fn is_signed(text: &str) -> bool {
     text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
@@ -60,7 +61,7 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// Who says to have signed it.
+    /// Returns the issuer that the token claims to be from.
     pub(super) fn issuer(&self) -> Option<&str> {
         self.claims.get("iss").and_then(Value::as_str)
     }

@@ -1,5 +1,8 @@
-//! What in the files is allowed and hardly meant: rules that can never match, names nobody has, patterns that are wider
-//! than they look. Each with its line; none keeps a server from starting.
+//! Warnings about the auth files: settings that are valid but probably mistakes.
+//!
+//! Examples are rules that can never match, principals that cannot exist, and patterns that match more than they seem
+//! to.
+//! Each warning names its line; none prevents the server from starting.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,22 +18,22 @@ use super::{Policy, url};
 use crate::auth::principal::ANONYMOUS;
 use crate::auth::{Principal, Right};
 
-/// What is around the files: settings that decide whether something in them has an effect.
+/// Server settings that decide whether something in the auth files has an effect.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// The paths of the Unix sockets that are listened on.
+    /// The paths of the server's Unix sockets.
     pub unix_paths: Vec<PathBuf>,
-    /// Something listens for TLS.
+    /// Whether a listener uses TLS.
     pub has_tls: bool,
-    /// The namespace of files; `None`: that dialect is not spoken.
+    /// The namespace of the files dialect; `None` if that dialect is off.
     pub files_namespace: Option<String>,
-    /// The namespaces of other dialects that keep content.
+    /// The namespaces of other dialects that store content.
     pub content_namespaces: Vec<String>,
-    /// Now, in epoch milliseconds.
+    /// The current time, in epoch milliseconds.
     pub wall_ms: i64,
 }
 
-/// All there are, in the order of the file.
+/// Returns all warnings, in the order of the file.
 pub(super) fn all(
     path: &Path,
     policy: &Policy,
@@ -136,7 +139,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Principals that nobody is.
+    /// Warns about principals that cannot exist.
     fn at_who(&mut self, of: &str, who: &[Spanned<String>]) {
         for at in who {
             let text = at.get_ref();
@@ -153,7 +156,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Groups that nobody is in.
+    /// Warns about groups that no principal can be in.
     fn at_groups(&mut self, of: &str, groups: &[Spanned<String>]) {
         for at in groups {
             self.at_star(of, at);
@@ -208,7 +211,7 @@ impl Looking<'_> {
             Named::Dns if is_uri => {
                 Some(format!("{name:?} is a URI, and [mtls] says principal = \"dns\""))
             }
-            // `spiffe:*` may be meant, and a star alone is everybody.
+            // `spiffe:*` is plausible, and a single star matches all names.
             Named::Uri if !name.contains(':') && name != "*" => {
                 Some(format!("{name:?} is no URI, and [mtls] says principal = \"uri\""))
             }
@@ -233,7 +236,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Stars that are only stars.
+    /// Warns about stars that are not wildcards because they are not at the end.
     fn at_star(&mut self, of: &str, at: &Spanned<String>) {
         let text = at.get_ref();
         let inner = text.strip_suffix("\\*").or(text.strip_suffix('*')).unwrap_or(text);
@@ -244,7 +247,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Rights on files where there are none.
+    /// Warns about rights on files in rules that cover no files.
     fn at_files(&mut self, rule: &Spanned<RuleEntry>) {
         let RuleEntry { name, may, namespaces, locks, .. } = rule.get_ref();
         let is_of_files = |word: &Spanned<String>| {
@@ -256,7 +259,7 @@ impl Looking<'_> {
         let covers = |namespace: &String| {
             namespaces.iter().any(|at| Pattern::parse(at.get_ref()).matches(namespace))
         };
-        // Their content is read and written by the same rights.
+        // The same rights control the content of these namespaces.
         if self.around.content_namespaces.iter().any(covers) {
             return;
         }
@@ -283,7 +286,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Quotas behind others that match all they are about.
+    /// Warns about quotas that never apply because an earlier quota matches everything they match.
     fn at_quotas(&mut self) {
         let mut before: Vec<(u32, bool, Vec<Pattern>)> = Vec::new();
         for quota in &self.file.quota {
@@ -314,10 +317,10 @@ impl Looking<'_> {
     }
 }
 
-/// Does `one` match whatever `other` does?
+/// Returns whether `one` matches every name that `other` matches.
 fn covers(one: &Pattern, other: &Pattern, is_of_who: bool) -> bool {
     match (one, other) {
-        // A star is not anonymous.
+        // A star does not match `anonymous`.
         (Pattern::Prefix(_), Pattern::Exactly(name)) if is_of_who && **name == *ANONYMOUS => false,
         (one, Pattern::Exactly(name)) => one.matches(name),
         (Pattern::Prefix(one), Pattern::Prefix(other)) => other.starts_with(&**one),
@@ -325,7 +328,7 @@ fn covers(one: &Pattern, other: &Pattern, is_of_who: bool) -> bool {
     }
 }
 
-/// Keys that are over, and those no rule is about.
+/// Warns about expired keys, and about keys that no rule applies to.
 fn at_keys(
     source: &Source,
     policy: &Policy,

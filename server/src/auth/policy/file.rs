@@ -1,4 +1,4 @@
-//! `auth.toml` and `keys.toml`: what they say, or what is wrong with them and in which line.
+//! Parses `auth.toml` and the key files. Errors name the file and the line.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::source::{Beside, Source};
 use super::{Policy, Public};
 use crate::auth::Right;
 
-/// The only one there is.
+/// The only supported version of the format.
 const VERSION: i64 = 1;
 /// Longest name of a principal, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
@@ -67,7 +67,9 @@ pub(super) struct RuleEntry {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeyFile {
-    // Not even an empty list may be left out: a file that was cut off says nothing, and must not lock everybody out.
+    // Required even if the list is empty: a truncated key file must be an error, not a list without keys that locks
+    // every
+    // client out.
     pub(super) key: Vec<Spanned<KeyEntry>>,
 }
 
@@ -80,7 +82,7 @@ pub(super) struct KeyEntry {
     pub(super) expires: Option<Spanned<Datetime>>,
 }
 
-/// Reads the file and those it names.
+/// Reads the auth file and the files it names.
 pub(super) fn load(path: &Path) -> Result<Policy, String> {
     let source = Source::read(path)?;
     let file: AuthFile = source.parse()?;
@@ -152,7 +154,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
     if who.is_empty() && groups.is_empty() {
         return Err(wrong("names nobody: who or groups is required".into()));
     }
-    // What names nothing grants nothing, and nobody would notice.
+    // An empty list would grant nothing without anyone noticing.
     let is_empty = locks.as_ref().is_some_and(Vec::is_empty);
     for (member, is_empty) in
         [("may", may.is_empty()), ("namespaces", namespaces.is_empty()), ("locks", is_empty)]
@@ -214,13 +216,14 @@ fn check_groups(source: &Source, rule: &str, groups: &[Spanned<String>]) -> Resu
     }
 }
 
-/// A name without its kind, or a kind without a name, is a mistake that would grant nothing, and not be noticed.
+/// Returns whether the text is a principal: `*`, `anonymous` or `KIND:NAME`. Without this check, a missing kind or name
+/// would go unnoticed and grant nothing.
 fn is_principal(text: &str) -> bool {
     let is_named = |(kind, name): (&str, &str)| !kind.is_empty() && !name.is_empty();
     text == "*" || text == "anonymous" || text.split_once(':').is_some_and(is_named)
 }
 
-/// The URL people and browsers know the server by: a scheme and a host, and nothing after them.
+/// Checks `public-url`, the URL under which browsers reach the server: a scheme and a host, without a path.
 fn public_url(source: &Source, url: Option<Spanned<String>>) -> Result<Option<String>, String> {
     let Some(url) = url else { return Ok(None) };
     let text = url.get_ref();
@@ -268,7 +271,7 @@ fn read_keys(source: &Source, keys: &mut HashMap<Box<str>, Key>) -> Result<(), S
     Ok(())
 }
 
-/// `None` without a time and a zone: nobody would know when that is.
+/// Returns a date and time as epoch milliseconds, or `None` if it has no time or no zone.
 pub(super) fn epoch_ms(at: &Datetime) -> Option<i64> {
     let (date, time, offset) = (at.date?, at.time?, at.offset?);
     let offset_minutes = match offset {
@@ -283,7 +286,8 @@ pub(super) fn epoch_ms(at: &Datetime) -> Option<i64> {
     Some((days * 86_400 + seconds) * 1000)
 }
 
-/// Of the first of January 1970. Years are taken to begin in March, so that the leap day is their last.
+/// Returns the number of days since 1970-01-01. Internally years start in March, so that the leap day is their last
+/// day.
 pub(crate) fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));

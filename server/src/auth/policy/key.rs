@@ -1,23 +1,24 @@
-//! API keys: `lh_<id>_<secret>`. Of the secret only a hash is kept; it is 256 random bits, which need no slow one.
+//! API keys: `lh_<id>_<secret>`. Only a hash of the secret is stored. The secret is 256 random bits, so a fast hash is
+//! enough.
 
 use sha2::{Digest, Sha256};
 
-/// What every key begins with.
+/// Prefix of every API key.
 pub const PREFIX: &str = "lh_";
 const ID_BYTES: usize = 5;
 const SECRET_BYTES: usize = 32;
 
-/// A key as the file has it.
+/// An API key as the key file stores it.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) name: std::sync::Arc<str>,
     pub(super) sha256: [u8; 32],
-    /// In epoch milliseconds.
+    /// When the key expires, in epoch milliseconds.
     pub(super) expires_ms: Option<i64>,
 }
 
 impl Key {
-    /// Is this its secret? However much of it is right, it takes as long to say.
+    /// Returns whether this is the key's secret. Takes the same time whatever the secret.
     pub(super) fn has_secret(&self, secret: &str) -> bool {
         is_same(&digest(secret), &self.sha256)
     }
@@ -27,33 +28,33 @@ impl Key {
     }
 }
 
-/// A key that was just made. The only time its secret is known.
+/// A newly generated API key. Its secret is known only here.
 pub struct NewKey {
-    /// Public.
+    /// The public id of the key.
     pub id: String,
-    /// The whole key, for whoever is to use it.
+    /// The complete key, for the client that will use it.
     pub text: String,
-    /// Of its secret, in hexadecimal.
+    /// The SHA-256 hash of the secret, in hexadecimal.
     pub sha256: String,
 }
 
 impl NewKey {
-    /// Draws one.
+    /// Generates a random key.
     pub fn draw() -> Self {
-        let id: [u8; ID_BYTES] = crate::random::bytes();
-        let secret: [u8; SECRET_BYTES] = crate::random::bytes();
+        let id: [u8; ID_BYTES] = leasehold_base::random::bytes();
+        let secret: [u8; SECRET_BYTES] = leasehold_base::random::bytes();
         let (id, secret) = (hex(&id), hex(&secret));
         let sha256 = hex(&digest(&secret));
         Self { text: format!("{PREFIX}{id}_{secret}"), id, sha256 }
     }
 }
 
-/// The id and the secret of a key's text.
+/// Splits a key into its id and its secret.
 pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix(PREFIX)?.split_once('_')
 }
 
-/// However much of them is the same, it takes as long to say. Of secrets only the length shows.
+/// Compares in constant time, so that the duration reveals nothing about secrets except their length.
 pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;

@@ -1,4 +1,4 @@
-//! The policy: who is known, and what they may. Read from files, replaced as a whole.
+//! The policy: which principals exist, and which rights they have. Read from the auth file and replaced as a whole.
 
 mod doubt;
 mod file;
@@ -33,7 +33,7 @@ use super::principal::OF_KEYS;
 use super::{Principal, Right};
 use crate::exposure::Trusted;
 
-/// What the files say.
+/// The content of the auth file and of the files it names.
 #[derive(Debug)]
 pub struct Policy {
     keys: HashMap<Box<str>, Key>,
@@ -48,44 +48,44 @@ pub struct Policy {
     files: Vec<Trusted>,
 }
 
-/// What anybody may see.
+/// What the server serves without authentication.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Public {
     pub(crate) metrics: bool,
     pub(crate) docs: bool,
 }
 
-/// What decides whether somebody may do something.
+/// The outcome of checking a principal's right, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Whether they may.
+    /// Whether the right is granted.
     pub is_allowed: bool,
-    /// Why, in words: the rule that allows it and where it stands, or that there is none.
+    /// The reason: the rule that grants the right and its line, or that no rule grants it.
     pub why: String,
 }
 
 impl Policy {
-    /// Reads the files. An error names the file, the line, and what is wrong there.
+    /// Reads the auth file and the files it names. Errors name the file, the line and the problem.
     pub fn load(path: &Path) -> Result<Self, String> {
         file::load(path)
     }
 
-    /// Of the content of all files.
+    /// Returns a hash of the content of all files.
     pub fn hash(&self) -> &str {
         &self.hash
     }
 
-    /// The files it was read from.
+    /// Returns the files the policy was read from.
     pub fn files(&self) -> &[Trusted] {
         &self.files
     }
 
-    /// What in these files, which it was read from, is allowed and hardly meant: each with its file and line.
+    /// Returns warnings about settings in the files that are valid but probably mistakes, each with its file and line.
     pub fn doubts(&self, path: &Path, around: &Surroundings) -> Result<Vec<String>, String> {
         doubt::all(path, self, around)
     }
 
-    /// What a client can show, in words.
+    /// Returns the kinds of credentials a client can use, as text.
     pub(crate) fn accepted(&self) -> String {
         let kinds = [
             (!self.keys.is_empty(), "an API key (Authorization: Bearer, LEASEHOLD_API_KEY)"),
@@ -108,32 +108,32 @@ impl Policy {
         self.public_url.as_deref()
     }
 
-    /// Whose certificates clients may show, if any.
+    /// Returns the `[mtls]` settings, if there are any.
     pub(crate) fn mtls(&self) -> Option<&Arc<Mtls>> {
         self.mtls.as_ref()
     }
 
-    /// Is somebody known by a certificate, not by a key?
+    /// Returns whether the principal is identified by a client certificate.
     pub(crate) fn is_of_certificate(principal: &str) -> bool {
         principal.starts_with(mtls::OF_CERTIFICATES)
     }
 
-    /// Is somebody known by an API key?
+    /// Returns whether the principal is identified by an API key.
     pub(crate) fn is_of_key(principal: &str) -> bool {
         principal.starts_with(OF_KEYS)
     }
 
-    /// Whose tokens are believed.
+    /// Returns the configured token issuers.
     pub(crate) fn issuers(&self) -> &[Oidc] {
         &self.issuers
     }
 
-    /// Who is believed when it says who asks.
+    /// Returns the proxy that is trusted to name users, if there is one.
     pub(crate) fn proxy(&self) -> Option<&Proxy> {
         self.proxy.as_ref()
     }
 
-    /// Whose key this is. A wrong id and a wrong secret look the same from outside.
+    /// Returns the principal of this API key. The result does not reveal whether the id or the secret was wrong.
     pub(crate) fn by_key(&self, text: &str, wall_ms: i64) -> Option<Principal> {
         let (id, secret) = key::split(text)?;
         let key = self.keys.get(id)?;
@@ -141,8 +141,11 @@ impl Policy {
         is_good.then(|| Principal::of_key(&key.name, id))
     }
 
-    /// Is the key with this id, by which somebody was let in before, still there and still theirs? Whoever was let in
-    /// by a certificate still is as long as what is said of certificates is the same.
+    /// Returns whether the key or certificate that identified this principal is still valid.
+    ///
+    /// A key is valid while it exists, has not expired and has the same name; a certificate while the `[mtls]` settings
+    /// are
+    /// unchanged.
     pub(crate) fn has_key(&self, id: &str, principal: &str, wall_ms: i64) -> bool {
         if Self::is_of_certificate(principal) {
             return self.mtls.as_ref().is_some_and(|mtls| **mtls.id() == *id);
@@ -151,18 +154,19 @@ impl Policy {
         key.is_some_and(|key| principal.strip_prefix(OF_KEYS) == Some(&*key.name))
     }
 
-    /// The names of all keys that count.
+    /// Returns the names of all keys that have not expired.
     pub(crate) fn live_keys(&self, wall_ms: i64) -> BTreeSet<&str> {
         self.keys.values().filter(|key| !key.is_expired(wall_ms)).map(|key| &*key.name).collect()
     }
 
-    /// May this principal acquire this lock?
+    /// Returns whether the rules let this principal acquire this lock.
     pub(crate) fn may_acquire(&self, who: &Principal, lock: &LockKey) -> bool {
         self.acquiring(lock).any(|rule| rule.is_about(who))
     }
 
-    /// Could a principal of this name acquire this lock? Which groups it is in nobody knows who only has its name, so a
-    /// rule for groups counts for everybody who could be in one of them.
+    /// Returns whether a principal with this name could acquire this lock. Its groups are not known, so a rule for
+    /// groups
+    /// counts if the principal could be in one of them.
     pub(crate) fn could_acquire(&self, name: &str, lock: &LockKey) -> bool {
         let who = Principal::named(name, &[]);
         let could_be_in = |rule: &Rule| {
@@ -172,18 +176,18 @@ impl Policy {
         self.acquiring(lock).any(|rule| rule.is_about(&who) || could_be_in(rule))
     }
 
-    /// The rules that let somebody acquire this lock.
+    /// Returns the rules that grant acquiring this lock.
     fn acquiring(&self, lock: &LockKey) -> impl Iterator<Item = &Rule> {
         let covers = |rule: &&Rule| rule.covers(&lock.namespace, &lock.name);
         self.rules.iter().filter(|rule| rule.grants(Right::Acquire)).filter(covers)
     }
 
-    /// When the key with this id ends, in epoch milliseconds.
+    /// Returns when the key with this id expires, in epoch milliseconds.
     pub(crate) fn key_expiry(&self, id: &str) -> Option<i64> {
         self.keys.get(id).and_then(|key| key.expires_ms)
     }
 
-    /// The name of every key that ends some day, and when, in epoch milliseconds, in the order in which they end.
+    /// Returns the name and the expiry (in epoch milliseconds) of every key that expires, earliest first.
     pub fn key_ends(&self) -> Vec<(&str, i64)> {
         let ends = self.keys.values().filter_map(|key| Some((&*key.name, key.expires_ms?)));
         let mut ends: Vec<_> = ends.collect();
@@ -191,33 +195,33 @@ impl Policy {
         ends
     }
 
-    /// The places of the rules that are about `who`.
+    /// Returns the indexes of the rules that apply to `who`.
     pub(crate) fn about(&self, who: &Principal) -> Box<[usize]> {
         let rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.is_about(who));
         rules.map(|(at, _)| at).collect()
     }
 
-    /// The rule at a place.
+    /// Returns the rule with this index.
     pub(crate) fn rule_at(&self, at: usize) -> Option<&Rule> {
         self.rules.get(at)
     }
 
-    /// The place of the first quota that is about `who`.
+    /// Returns the index of the first quota that applies to `who`.
     pub(crate) fn quota_of(&self, who: &Principal) -> Option<usize> {
         self.quotas.iter().position(|quota| quota.is_about(who))
     }
 
-    /// The quota at a place.
+    /// Returns the quota with this index.
     pub(crate) fn quota_at(&self, at: usize) -> Option<&Quota> {
         self.quotas.get(at)
     }
 
-    /// The first quota that is about a namespace, whoever uses it.
+    /// Returns the first quota that applies to the namespace as a whole.
     pub(crate) fn quota_of_namespace(&self, namespace: &str) -> Option<&Quota> {
         self.quotas.iter().find(|quota| quota.is_about_namespace(namespace))
     }
 
-    /// Which rule decides, for people.
+    /// Explains which rule grants or would have to grant this right.
     pub fn explain(&self, who: &str, groups: &[String], right: Right, lock: &LockKey) -> Decision {
         let who = Principal::named(who, groups);
         let decides = |rule: &&Rule| {
@@ -238,10 +242,10 @@ impl Policy {
     }
 }
 
-/// So much of a name is repeated to whoever sent it.
+/// Maximum characters of a lock name in an error message.
 const SHOWN_CHARS_MAX: usize = 700;
 
-/// Why somebody may not do something.
+/// Returns the error text for a right that no rule grants.
 pub(crate) fn refusal(who: &Principal, right: Right, lock: &LockKey) -> String {
     let mut name = format!("{lock:?}");
     if let Some((end, _)) = name.char_indices().nth(SHOWN_CHARS_MAX) {

@@ -1,4 +1,4 @@
-//! Client certificates: whose they may be, and what their owners are called.
+//! Client certificates (`[mtls]`): which CAs are trusted, and how principals are named.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::key::hex;
 use crate::auth::Principal;
 use crate::door::CertificateNames;
 
-/// What the principals of certificates begin with.
+/// Prefix of the principal names of certificates.
 pub(super) const OF_CERTIFICATES: &str = "mtls:";
 
-/// What `[mtls]` says.
+/// The `[mtls]` section of the auth file.
 #[derive(Debug)]
 pub(crate) struct Mtls {
     roots: Arc<RootCertStore>,
@@ -23,12 +23,12 @@ pub(crate) struct Mtls {
     id: Arc<str>,
 }
 
-/// By which of its names the owner of a certificate is called.
+/// Which subject alternative name of a certificate becomes the principal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Named {
     Dns,
     Uri,
-    /// By none: a certificate lets a client connect and says nothing of who asks.
+    /// None: a certificate permits a client to connect and does not identify it.
     Nobody,
 }
 
@@ -44,8 +44,8 @@ impl Named {
 }
 
 impl Mtls {
-    /// From the text of the file with the CA. Unless said otherwise a certificate is required only if it is worth
-    /// nothing else.
+    /// Creates the settings from the CA file's text. By default a certificate is required only if it does not identify
+    /// clients.
     pub(super) fn new(
         pem: &str,
         principal: Named,
@@ -68,27 +68,27 @@ impl Mtls {
         Ok(Self { roots: Arc::new(roots), principal, is_required, id })
     }
 
-    /// Who may sign certificates of clients.
+    /// Returns the CAs that can sign client certificates.
     pub(crate) fn roots(&self) -> Arc<RootCertStore> {
         self.roots.clone()
     }
 
-    /// By which of their names clients are called.
+    /// Returns which name of a certificate becomes the principal.
     pub(super) fn named(&self) -> Named {
         self.principal
     }
 
-    /// Is whoever shows no certificate turned away?
+    /// Returns whether clients without a certificate are rejected.
     pub(crate) fn is_required(&self) -> bool {
         self.is_required
     }
 
-    /// Another for everything else that could be said here. Who was let in by one is not by another.
+    /// Returns a hash of these settings. A connection accepted under other settings is no longer trusted.
     pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
-    /// Whose certificate this is, if it says who asks at all.
+    /// Returns the principal of this certificate, or `None` if certificates do not identify clients.
     pub(crate) fn principal(&self, names: &CertificateNames) -> Result<Option<Principal>, String> {
         if names.mtls_id != self.id {
             return Err(DISTRUSTED.into());
@@ -119,10 +119,10 @@ impl Mtls {
     }
 }
 
-/// Whoever has a certificate that was good when they connected.
+/// The error for a connection whose client certificate has expired since the handshake.
 pub(crate) const EXPIRED: &str =
     "the client certificate has expired; connect again with one that has not";
 
-/// Whoever was let in by a certificate whose CA is not trusted any more.
+/// The error for a connection whose certificate was accepted under other `[mtls]` settings.
 pub(crate) const DISTRUSTED: &str =
     "the client certificate is not trusted any more: the CA of [mtls] has changed; connect again";

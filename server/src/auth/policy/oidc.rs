@@ -1,4 +1,4 @@
-//! `[[oidc]]`: whose tokens are believed, and what of them.
+//! `[[oidc]]`: the token issuers that are trusted, and how their tokens are used.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use super::source::{Beside, Secret, Source};
 use super::url;
 use crate::auth::issuer::{Algorithm, KeyRing};
 
-/// What other principals begin with.
+/// Names that are reserved because they are prefixes of other principals.
 const TAKEN_NAMES: [&str; 4] = ["key", "proxy", "mtls", "anonymous"];
-/// Clocks that differ by more are wrong.
+/// Maximum leeway for clock differences.
 const LEEWAY_MAX: Duration = Duration::from_secs(300);
-/// Shortest and longest time somebody stays signed in.
+/// Minimum lifetime of a console session; the maximum follows.
 const SESSION_MIN: Duration = Duration::from_secs(60);
 const SESSION_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// An issuer as the file has it.
+/// A token issuer as configured in the auth file.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Oidc {
-    /// What its principals and groups begin with.
+    /// Prefix of the issuer's principals and groups.
     pub(crate) name: Arc<str>,
     pub(crate) issuer: String,
     pub(crate) audiences: Vec<String>,
@@ -36,17 +36,17 @@ pub(crate) struct Oidc {
     pub(crate) login: Option<Login>,
 }
 
-/// Where its keys are.
+/// Where an issuer's signing keys come from.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum KeySource {
-    /// Where its own document says.
+    /// The URL in the issuer's discovery document.
     Discovery,
     At(Uri),
-    /// In a file, which is read with the others.
+    /// A file that is read together with the auth file.
     File(KeyRing),
 }
 
-/// Where to ask what an opaque token stands for.
+/// The issuer's introspection endpoint, which resolves opaque tokens.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Introspection {
     pub(crate) url: Uri,
@@ -54,14 +54,14 @@ pub(crate) struct Introspection {
     pub(crate) secret: Secret,
 }
 
-/// How people sign in.
+/// Settings for signing in to the console.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Login {
     pub(crate) client_id: String,
-    /// `None`: a public client.
+    /// The client secret; `None` for a public client.
     pub(crate) secret: Option<Secret>,
     pub(crate) session: Duration,
-    /// Where the provider sends them back to.
+    /// The URL to which the provider redirects users after the sign-in.
     pub(crate) redirect_uri: String,
 }
 
@@ -97,7 +97,7 @@ struct LoginEntry {
     session: Option<Spanned<String>>,
 }
 
-/// All of them. No two share a name, and no two an issuer.
+/// Reads all issuers. Names and issuer URLs must be unique.
 pub(super) fn read(
     source: &Source,
     beside: &mut Beside<'_>,
@@ -262,7 +262,7 @@ fn read_login(
     })
 }
 
-/// A length of time, `30s`, `5m`, `12h` or `7d`, within bounds.
+/// Parses a duration such as `30s`, `5m`, `12h` or `7d` and checks its bounds.
 fn length(
     source: &Source,
     given: &Option<Spanned<String>>,

@@ -1,11 +1,11 @@
-//! Patterns: a name, or the beginning of names.
+//! Patterns in rules and quotas: a name, or a prefix of names.
 
-/// Compared byte by byte. Only a `*` at the end is special, and `\*` there is a star like any other.
+/// A pattern, compared byte by byte. Only a `*` at the end is a wildcard; `\*` at the end is a literal star.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
-    /// This and nothing else.
+    /// Matches this name only.
     Exactly(Box<str>),
-    /// Whatever begins like this.
+    /// Matches every name with this prefix.
     Prefix(Box<str>),
 }
 
@@ -27,12 +27,12 @@ impl Pattern {
         }
     }
 
-    /// Does it match every name there is?
+    /// Returns whether the pattern matches every name.
     pub(crate) fn is_all(&self) -> bool {
         matches!(self, Pattern::Prefix(prefix) if prefix.is_empty())
     }
 
-    /// Could it match a name that begins with `prefix`?
+    /// Returns whether the pattern can match a name that starts with `prefix`.
     pub(crate) fn reaches_into(&self, prefix: &str) -> bool {
         match self {
             Pattern::Exactly(exact) => exact.starts_with(prefix),
@@ -40,7 +40,7 @@ impl Pattern {
         }
     }
 
-    /// Does it match names that only happen to begin alike, `shopping` beside `shop`?
+    /// Returns whether the pattern also matches unrelated names with the same start, such as `shopping` for `shop*`.
     pub(crate) fn is_loose(&self) -> bool {
         let ends_in_word = |prefix: &str| prefix.ends_with(|c: char| c.is_alphanumeric());
         matches!(self, Pattern::Prefix(prefix) if ends_in_word(prefix))

@@ -1,4 +1,4 @@
-//! `[proxy]`: who is believed when it says who asks, and how it says it.
+//! `[proxy]`: the proxy that is trusted to name users, and the headers it uses.
 
 use axum::http::HeaderName;
 use ipnet::IpNet;
@@ -8,10 +8,10 @@ use toml::Spanned;
 use super::source::{Beside, Secret, Source};
 use crate::http::forwarded::parse_network;
 
-/// A shorter secret can be guessed.
+/// Minimum length of the proxy's secret. A shorter secret could be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
-/// The proxy as the file has it.
+/// The proxy as configured in the auth file.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Proxy {
     pub(crate) user_header: HeaderName,
@@ -21,14 +21,14 @@ pub(crate) struct Proxy {
     pub(crate) secret: Option<(HeaderName, Secret)>,
 }
 
-/// Where it comes from.
+/// How the proxy is recognized.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum From {
-    /// By the listener on this Unix socket. Who may write to it is the file system's matter.
+    /// It connects to this Unix socket. File permissions control which processes can do so.
     Unix(String),
-    /// From there, with the secret.
+    /// It connects from this network and sends the secret.
     Network(IpNet),
-    /// With a client certificate of this name.
+    /// It sends a client certificate with this name.
     Mtls(String),
 }
 
@@ -104,7 +104,7 @@ pub(super) fn read(
     Ok(proxy)
 }
 
-/// What these say is said to somebody else.
+/// Headers that have another meaning and cannot carry the proxy's values.
 const OTHERWISE_USED: [&str; 8] = [
     "authorization",
     "cookie",

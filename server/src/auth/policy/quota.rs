@@ -1,4 +1,4 @@
-//! Quotas: how much somebody may have, and how often they may ask.
+//! Quotas: limits on leases, bytes, event streams and request rates.
 
 use leasehold_core::Quota as Allowed;
 use serde::Deserialize;
@@ -10,30 +10,30 @@ use super::rule::is_named;
 use super::source::Source;
 use crate::auth::Principal;
 
-/// One quota of the file.
+/// One quota of the auth file.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
     pub(super) of: Whose,
     pub(crate) requests_per_second: Option<u32>,
     pub(crate) leases: Option<Allowed>,
-    /// Bytes that leases take up: metadata, names, request ids, waits.
+    /// Maximum bytes of the leases: metadata, names, request ids, waits.
     pub(crate) bytes: Option<Allowed>,
-    /// Streams of events.
+    /// Maximum event streams.
     pub(crate) streams: Option<Allowed>,
-    /// Where it stands: `auth.toml:31`.
+    /// The line of the quota in the auth file.
     pub(crate) line: u32,
 }
 
-/// Whose quota it is.
+/// What a quota applies to.
 #[derive(Clone, Debug)]
 pub(super) enum Whose {
-    /// Each of these principals by itself.
+    /// Each matching principal separately.
     Principals(Vec<Pattern>),
-    /// Each of these namespaces by itself, all principals together.
+    /// Each matching namespace separately, for all principals together.
     Namespaces(Vec<Pattern>),
 }
 
-/// As it stands in the file.
+/// A quota as written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct QuotaEntry {
@@ -56,7 +56,7 @@ impl Quota {
     }
 }
 
-/// One quota, or what is wrong with it.
+/// Reads and checks one quota.
 pub(super) fn read(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> {
     let QuotaEntry { who, namespaces, requests_per_second, leases, bytes, streams } =
         entry.get_ref();

@@ -1,4 +1,4 @@
-//! Rules: who may do what, where. They only allow, and what any of them allows is allowed.
+//! Rules: which principals have which rights on which locks. Rules only grant; one matching rule is enough.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use super::pattern::Pattern;
 use crate::auth::principal::ANONYMOUS;
 use crate::auth::{Principal, Right};
 
-/// One rule of the file.
+/// One rule of the auth file.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// For people, and for the audit.
+    /// The rule's name, for people and for the audit file.
     pub(crate) name: Arc<str>,
-    /// `auth.toml:31`
+    /// The file and line of the rule: `auth.toml:31`.
     pub(crate) place: String,
     pub(super) who: Vec<Pattern>,
     pub(super) groups: Vec<Pattern>,
@@ -26,8 +26,9 @@ impl Rule {
             || who.groups().iter().any(|group| self.groups.iter().any(|known| known.matches(group)))
     }
 
-    /// Is it about any group of this kind: of those an issuer, or the proxy, says somebody is in? Keys and certificates
-    /// have none.
+    /// Returns whether the rule applies to groups of this kind: those of an issuer or of the proxy. Keys and
+    /// certificates
+    /// have no groups.
     pub(crate) fn is_about_groups_of(&self, kind: &str) -> bool {
         let kind = format!("{kind}:");
         self.groups.iter().any(|group| group.reaches_into(&kind))
@@ -49,7 +50,7 @@ impl Rule {
         self.locks.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// Does it cover anything whose name begins so?
+    /// Returns whether the rule can cover a lock in `namespace` whose name starts with `prefix`.
     pub(crate) fn reaches_into(&self, namespace: &str, prefix: &str) -> bool {
         self.covers_namespace(namespace)
             && self.locks.iter().any(|pattern| pattern.reaches_into(prefix))
@@ -64,7 +65,8 @@ impl Rule {
     }
 }
 
-/// A star is everybody whose name is known: whoever shows no credential has to be named.
+/// Returns whether a pattern matches the principal. A star does not match anonymous clients: rules must name
+/// `anonymous`.
 pub(super) fn is_named(patterns: &[Pattern], who: &Principal) -> bool {
     let name = &**who.name();
     patterns.iter().any(|pattern| match pattern {

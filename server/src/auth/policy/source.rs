@@ -1,4 +1,4 @@
-//! The files a policy is read from: their text, where something stands in it, and their secrets.
+//! The files of a policy: their text, positions in it for error messages, and secrets.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -11,10 +11,10 @@ use toml::Spanned;
 use super::key;
 use crate::exposure::Trusted;
 
-/// A file that is larger is none of ours.
+/// Maximum file size.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// A file's text, and where it stands.
+/// The path and text of a file.
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
@@ -25,7 +25,7 @@ impl Source {
         let why = |error: std::io::Error| format!("{}: {error}", path.display());
         let mut file = std::fs::File::open(path).map_err(why)?;
         let facts = file.metadata().map_err(why)?;
-        // Whoever can write it decides who may do what.
+        // Any user who can write this file controls all access rights.
         if facts.permissions().mode() & 0o022 != 0 {
             return Err(format!(
                 "{0}: others than its owner may write to it; run: chmod go-w {0}",
@@ -47,7 +47,7 @@ impl Source {
         })
     }
 
-    /// `auth.toml:31`
+    /// Returns a position as file and line: `auth.toml:31`.
     pub(super) fn place(&self, at: usize) -> String {
         format!("{}:{}", self.path.display(), self.line(at))
     }
@@ -62,7 +62,7 @@ impl Source {
     }
 }
 
-/// The files beside the first, as they are read. Their content is part of what has changed or not.
+/// The further files that the auth file names. Collects them and hashes their content, to detect changes.
 pub(super) struct Beside<'a> {
     folder: &'a Path,
     hasher: Sha256,
@@ -71,7 +71,7 @@ pub(super) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    /// Those beside the file at `path`.
+    /// Starts with the auth file at `path`. File names are relative to its directory.
     pub(super) fn new(path: &'a Path, first: &Source) -> Self {
         let folder = path.parent().unwrap_or(Path::new("."));
         let files = vec![Trusted { path: path.into(), is_secret: false }];
@@ -91,7 +91,7 @@ impl<'a> Beside<'a> {
         Ok(source)
     }
 
-    /// The secret in a file, without the line break at its end.
+    /// Reads the secret in a file, without trailing white space.
     pub(super) fn secret(&mut self, name: &str, bytes_min: usize) -> Result<Secret, String> {
         let source = self.source(name)?;
         self.files.iter_mut().for_each(|file| file.is_secret |= file.path == source.path);
@@ -107,7 +107,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// Something nobody may see. It is not shown where other values are.
+/// A secret. Its `Debug` output hides the value.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(Box<str>);
 
@@ -116,7 +116,7 @@ impl Secret {
         &self.0
     }
 
-    /// Is it the same? However much of it is right, it takes as long to say.
+    /// Returns whether `other` is the secret, comparing in constant time.
     pub(crate) fn is(&self, other: &[u8]) -> bool {
         key::is_same(&Sha256::digest(self.0.as_bytes()), &Sha256::digest(other))
     }

@@ -1,11 +1,11 @@
-//! Where the server asks others: over TLS, or on this machine.
+//! URLs the server sends requests to: over TLS, or on the local machine.
 
 use std::net::IpAddr;
 
 use axum::http::Uri;
 use axum::http::uri::Authority;
 
-/// The URL in `text`, if a secret may be sent there.
+/// Parses a URL. Accepts only URLs to which a secret can be sent safely: https, or http on the local machine.
 pub(crate) fn parse(text: &str) -> Result<Uri, String> {
     let wrong = |why: &str| Err(format!("{:?} {why}", text.chars().take(200).collect::<String>()));
     let Ok(uri) = text.parse::<Uri>() else { return wrong("is not a URL") };
@@ -39,7 +39,7 @@ pub(crate) fn port(authority: &Authority) -> Result<Option<u16>, &'static str> {
     port.map(Some).ok_or("must have a port from 1 to 65535, or none")
 }
 
-/// Is this the name or an address of this machine, from within?
+/// Returns whether the host is `localhost` or a loopback address.
 pub(crate) fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")

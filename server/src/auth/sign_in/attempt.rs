@@ -1,7 +1,8 @@
-//! Somebody is about to sign in elsewhere: what has to be the same when they come back.
+//! Sign-ins in progress: the state that must match when the user comes back from the identity provider.
 //!
-//! It is kept by their browser, signed, so that whoever only begins takes up no memory here. That it was used is kept
-//! here.
+//! The browser keeps that state in a signed cookie, so a sign-in that is never finished uses no memory on the server.
+//! The
+//! server remembers only which attempts were used.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,33 +10,33 @@ use std::sync::Mutex;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
+use leasehold_base::sync::lock;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::auth::policy::hex;
-use crate::sync::lock;
 
-/// How long signing in may take.
+/// Time limit for a sign-in.
 pub(crate) const LASTS_SECONDS: i64 = 600;
-/// Most that are remembered as used. Beyond that the first are forgotten; their codes are used up at the issuer.
+/// Maximum attempts remembered as used. Beyond that the oldest are forgotten; the issuer rejects their codes anyway.
 const USED_MAX: usize = 10_000;
 
-/// What a browser keeps meanwhile.
+/// The state of a sign-in in progress, kept in the browser's cookie.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Attempt {
-    /// Where they sign in: the name of an issuer.
+    /// The name of the issuer where the user signs in.
     pub(crate) with: String,
     pub(crate) state: String,
     pub(crate) nonce: String,
     pub(crate) verifier: String,
-    /// Where they want to go then.
+    /// The page to open after the sign-in.
     pub(crate) to: String,
-    /// The session they had before, by its digest: it ends.
+    /// The digest of the user's previous session, which ends with this sign-in.
     pub(crate) before: Option<String>,
     ends_ms: i64,
 }
 
-/// What attempts are signed with, and which were used.
+/// Signs and verifies attempts, and remembers which were used.
 pub(crate) struct Attempts {
     secret: [u8; 32],
     used: Mutex<HashMap<String, i64>>,
@@ -43,12 +44,12 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     pub(super) fn new() -> Self {
-        Self { secret: crate::random::bytes(), used: Mutex::default() }
+        Self { secret: leasehold_base::random::bytes(), used: Mutex::default() }
     }
 
-    /// One that begins now.
+    /// Starts an attempt.
     pub(crate) fn begin(with: &str, to: &str, before: Option<String>, wall_ms: i64) -> Attempt {
-        let draw = || hex(&crate::random::bytes::<32>());
+        let draw = || hex(&leasehold_base::random::bytes::<32>());
         Attempt {
             with: with.into(),
             state: draw(),
@@ -60,14 +61,14 @@ impl Attempts {
         }
     }
 
-    /// As the cookie has it.
+    /// Returns the attempt as a signed cookie value.
     pub(crate) fn seal(&self, attempt: &Attempt) -> String {
         let text = URL_SAFE_NO_PAD.encode(serde_json::to_vec(attempt).unwrap_or_default());
         let code = URL_SAFE_NO_PAD.encode(self.mac(&text).finalize().into_bytes());
         format!("{text}.{code}")
     }
 
-    /// The attempt somebody comes back from, once.
+    /// Returns the attempt of a user who comes back from the issuer. Each attempt can be finished only once.
     pub(crate) fn finish(&self, cookie: &str, state: &str, wall_ms: i64) -> Option<Attempt> {
         let (text, code) = cookie.split_once('.')?;
         let code = URL_SAFE_NO_PAD.decode(code).ok()?;

@@ -1,15 +1,16 @@
-//! The cookies of those who sign in.
+//! The cookies used for sign-ins.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::auth::credential::Bad;
 
-/// Stands for who is signed in. Its prefix has browsers take it from this host only, for all of it, over TLS.
+/// The session cookie. With the `__Host-` prefix browsers accept it only from this host, for all paths, over TLS.
 pub(crate) const SESSION: &str = "__Host-leasehold";
-/// What a browser knows of a sign-in it has begun.
+/// The cookie of a sign-in in progress.
 pub(crate) const ATTEMPT: &str = "__Host-leasehold-sign-in";
 
-/// The cookie of this name. HTTP/2 may send cookies one by one; two of one name are nobody's.
+/// Returns the value of the cookie with this name. Fails if there are two. HTTP/2 can send each cookie in its own
+/// header.
 pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Bad> {
     let pairs = headers.get_all(header::COOKIE).iter().flat_map(|value: &HeaderValue| {
         value.to_str().unwrap_or_default().split(';').filter_map(|pair| pair.split_once('='))
@@ -21,12 +22,14 @@ pub(crate) fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a 
     }
 }
 
-/// Sent with requests of the server's own pages only.
+/// Returns the `Set-Cookie` value of a session. Browsers send the cookie only with requests from the server's own
+/// pages.
 pub(crate) fn session(secret: &str, seconds: i64) -> String {
     format!("{SESSION}={secret}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Strict")
 }
 
-/// Sent also when another site sends somebody back.
+/// Returns the `Set-Cookie` value of a sign-in in progress. Browsers also send the cookie when the issuer redirects the
+/// user back.
 pub(crate) fn attempt(value: &str, seconds: i64) -> String {
     format!("{ATTEMPT}={value}; Path=/; Max-Age={seconds}; Secure; HttpOnly; SameSite=Lax")
 }

@@ -1,6 +1,6 @@
-//! People who signed in with a browser: what their cookie stands for.
+//! Console sessions of users who signed in with a browser.
 //!
-//! All of it is in memory. Whoever was signed in when the server ends signs in again.
+//! Sessions are kept in memory only: after a restart, users sign in again.
 
 pub(crate) mod attempt;
 pub(crate) mod cookie;
@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::RwLock;
 
 use axum::http::HeaderMap;
+use leasehold_base::sync::{read, write};
 use sha2::{Digest as _, Sha256};
 
 use super::credential::Bad;
@@ -16,13 +17,12 @@ use super::gate::Authority;
 use super::issuer::Digest;
 use super::policy::{hex, unhex};
 use super::{Principal, Way};
-use crate::sync::{read, write};
 use attempt::Attempts;
 
-/// Most browsers one principal is signed in with. One more, and the first of them is signed out.
+/// Maximum sessions per principal. A further sign-in ends the oldest session.
 const PER_PRINCIPAL_MAX: usize = 20;
 
-/// Everybody who is signed in.
+/// All console sessions.
 pub(crate) struct SignIns {
     sessions: RwLock<HashMap<Digest, Session>>,
     n_max: usize,
@@ -30,9 +30,9 @@ pub(crate) struct SignIns {
 }
 
 struct Session {
-    /// Who it is by what they signed in with.
+    /// The principal with the credential from the sign-in.
     by: Principal,
-    /// The same by their cookie.
+    /// The same principal with the session as its credential.
     shown: Principal,
     began_ms: i64,
 }
@@ -42,12 +42,12 @@ impl SignIns {
         Self { sessions: RwLock::default(), n_max, attempts: Attempts::new() }
     }
 
-    /// Those who are about to.
+    /// Returns the sign-ins in progress.
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.attempts
     }
 
-    /// Who the cookie of this request stands for.
+    /// Returns the principal of the session cookie in this request, if there is one.
     pub(super) fn of(
         &self,
         headers: &HeaderMap,
@@ -73,7 +73,7 @@ impl SignIns {
             .ok_or("you are not signed in any more; sign in again at /console/sign-in")
     }
 
-    /// Is the session of this id still there?
+    /// Returns whether the session with this id still exists and is valid.
     pub(super) fn is_there(&self, id: &str, authority: &Authority, wall_ms: i64) -> bool {
         let Some(digest) = unhex(id) else { return false };
         let sessions = read(&self.sessions);
@@ -82,9 +82,10 @@ impl SignIns {
         })
     }
 
-    /// Somebody signs in until then. Gives what their cookie is to say; `None` if there are too many.
+    /// Starts a session that ends at `ends_ms`. Returns the value for its cookie, or `None` if there are too many
+    /// sessions.
     pub(crate) fn begin(&self, by: Principal, ends_ms: i64, wall_ms: i64) -> Option<String> {
-        let secret = hex(&crate::random::bytes::<32>());
+        let secret = hex(&leasehold_base::random::bytes::<32>());
         let digest = digest(&secret);
         let shown = Principal::until(
             by.name().clone(),
@@ -106,12 +107,12 @@ impl SignIns {
         Some(secret)
     }
 
-    /// How many browsers are signed in, including sessions that ended since the last sign-in.
+    /// Returns the number of sessions, including those that ended since the last sign-in.
     pub(crate) fn len(&self) -> usize {
         read(&self.sessions).len()
     }
 
-    /// Ends the session a cookie stands for.
+    /// Ends the session with this cookie value.
     pub(crate) fn end(&self, secret: &str) {
         self.end_of(&digest(secret));
     }
@@ -121,7 +122,7 @@ impl SignIns {
     }
 }
 
-/// By which a session is known. It proves nothing.
+/// Returns the digest that identifies a session. Unlike the secret, it is not a credential.
 pub(crate) fn digest(secret: &str) -> Digest {
     Sha256::digest(secret).into()
 }

@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_base::clock::{Clock, SystemClock};
+
 use super::Home;
-use crate::clock::{Clock, SystemClock};
 use crate::cluster::{Access, built::reach};
-use crate::store::etcd::{self, Checked, Site};
-use crate::store::{Error, history, sqlite};
+use leasehold_store::etcd::{self, Checked, Site};
+use leasehold_store::{Error, history, sqlite};
 
 /// Copies a shared store, used or not, into a new or empty folder. It is checked before.
 pub fn backup(access: &Access, target: &Path) -> Result<sqlite::Copied, Error> {

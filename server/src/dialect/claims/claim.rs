@@ -35,7 +35,7 @@ pub(super) async fn create(
     let now = app.engine.now();
     let NewClaim { resource, timeout, metadata } = parameters.new_claim(&app.limits)?;
     let lock = LockKey { namespace: app.dialect.claims.namespace.clone(), name: resource.into() };
-    let secret = Secret(crate::random::bytes());
+    let secret = Secret(leasehold_base::random::bytes());
     let acquire = Acquire {
         owner_per_lease: true,
         ttl: Some(timeout),

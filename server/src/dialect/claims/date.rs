@@ -1,6 +1,6 @@
 //! Dates as this protocol writes them (RFC 2822, UTC) and as it reads them (that, or ISO 8601).
 
-use crate::dialect::calendar;
+use leasehold_base::calendar;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,4 +1,4 @@
-//! Locks as WebDAV shows them: one for all the leases that were granted with it.
+//! Locks as WebDAV clients see them. One WebDAV lock can consist of several leases that were granted together.
 
 use std::collections::HashSet;
 
@@ -18,18 +18,18 @@ use crate::dialect::grip::{self, Grip, Obstacle};
 use crate::dialect::{Dialect, owner};
 use crate::engine::ReadLock;
 
-/// What is kept with the leases of a lock.
+/// Metadata that is stored with the leases of a WebDAV lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Note {
-    /// The file or folder it was asked for.
+    /// The path that the client locked.
     pub(super) path: String,
-    /// With all that is in it.
+    /// `true` if the lock covers everything in the folder.
     pub(super) deep: bool,
-    /// What its owner wants to be shown, as XML.
+    /// The `owner` element of the client, as XML.
     pub(super) owner: Option<String>,
 }
 
-/// A lock that somebody has.
+/// A lock that is held.
 #[derive(Clone, Debug)]
 pub(super) struct Active {
     pub(super) root: FilePath,
@@ -37,12 +37,14 @@ pub(super) struct Active {
     pub(super) scope: Scope,
     pub(super) lease: LeaseView,
     owner: Option<String>,
-    /// Of a lock that another dialect holds nobody here has the token, and nor is one needed to hold one's own write.
+    /// `true` if the lock was acquired through WebDAV. No WebDAV client has the token of another dialect's lock, and a
+    /// lock that a request acquires for itself has no token either.
     is_ours: bool,
 }
 
 impl Active {
-    /// A lock that was found by its node, or by the tree that it has to itself.
+    /// Returns the WebDAV lock that a lease belongs to. `is_tree` is set if the lease was found on the tree of a folder
+    /// rather than on the node.
     fn of(at: &FilePath, lease: &LeaseView, is_tree: bool) -> Option<Self> {
         let note =
             lease.metadata.as_deref().and_then(|note| serde_json::from_slice::<Note>(note).ok());
@@ -59,7 +61,7 @@ impl Active {
         })
     }
 
-    /// The lock that was just granted.
+    /// Returns the lock that was just granted.
     pub(super) fn granted(root: &FilePath, grip: &Grip) -> Option<Self> {
         Self::of(root, &grip.lease, false)
     }
@@ -68,11 +70,11 @@ impl Active {
         if self.is_ours {
             return token(self.lease.id.secret);
         }
-        // It can be told from others, and used for nothing.
+        // This token only distinguishes the lock from others. Clients cannot use it.
         format!("opaquelocktoken:00000000-0000-0000-0000-{:012x}", self.lease.id.number.0)
     }
 
-    /// Can this caller use it by showing its token?
+    /// Returns whether this caller can use the lock by showing its token.
     pub(super) fn is_usable(&self, caller: &Caller) -> bool {
         self.is_ours && caller.is(&self.lease.owner.principal)
     }
@@ -85,12 +87,12 @@ impl Active {
         Grip::of(governing(app, &self.root, self.reach), self.lease.clone())
     }
 
-    /// A number that all parts of one lock share.
+    /// Returns a number that all leases of the lock share.
     fn number(&self) -> LeaseNumber {
         self.lease.group.map_or(self.lease.id.number, |Group { first, .. }| first)
     }
 
-    /// As clients read it.
+    /// Renders the lock as an XML element.
     pub(super) fn render(&self, now: Timestamp) -> String {
         let scope = match self.scope {
             Scope::Exclusive => "exclusive",
@@ -108,7 +110,7 @@ impl Active {
                 format!("<D:owner>{}</D:owner>", escape(&by))
             }
         };
-        // Without knowing whether it is a folder, a lock on all that is in it tells.
+        // It is not known here whether the path is a folder. A lock on everything in it shows that it is.
         let root = href(&self.root, self.is_deep());
         format!(
             "<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:{scope}/></D:lockscope>\
@@ -120,7 +122,7 @@ impl Active {
     }
 }
 
-/// The parts of other locks that held locks already cover.
+/// The parts of locks that are already covered by held locks.
 pub(super) struct Covered {
     /// Folders that are locked with everything in them.
     deep: Vec<FilePath>,
@@ -128,7 +130,8 @@ pub(super) struct Covered {
 }
 
 impl Covered {
-    /// Locks of one kind on one path cover the same parts, so only one of them is used.
+    /// Collects the parts that these locks cover. Locks of the same kind on the same path cover the same parts, so only
+    /// one of them is used.
     pub(super) fn by(app: &App, locks: &[Active]) -> Self {
         let mut covered = Self { deep: Vec::new(), keys: HashSet::new() };
         let mut known: Vec<(&FilePath, Scope, Reach)> = Vec::new();
@@ -147,23 +150,23 @@ impl Covered {
         covered
     }
 
-    /// Is this part covered by a held lock?
+    /// Returns whether a held lock covers this part.
     pub(super) fn has(&self, part: &Part) -> bool {
         let is_inside = |root: &FilePath| part.at == *root || root.contains(&part.at);
         self.deep.iter().any(is_inside) || self.keys.contains(&part.key)
     }
 }
 
-/// What whoever locks a path must have a right to.
+/// Returns the locks for which a caller needs rights to lock this path.
 pub(super) fn governing(app: &App, path: &FilePath, reach: Reach) -> Vec<LockKey> {
     let node = LockKey::new(app.dialect.files.namespace.clone(), path.as_str());
     let tree = (reach == Reach::Tree).then(|| tree_key(app, path));
     std::iter::once(node).chain(tree).collect()
 }
 
-/// A secret that is also the number of a token: all bits but those by which such numbers are known are random.
+/// Returns a random secret that is also a version 4 UUID, which becomes the lock token. All other bits are random.
 pub(super) fn new_secret() -> Secret {
-    let mut secret: [u8; 16] = crate::random::bytes();
+    let mut secret: [u8; 16] = leasehold_base::random::bytes();
     secret[6] = secret[6] & 0x0F | 0x40;
     secret[8] = secret[8] & 0x3F | 0x80;
     Secret(secret)
@@ -175,7 +178,7 @@ fn token(Secret(secret): Secret) -> String {
     format!("opaquelocktoken:{a}-{b}-{c}-{d}-{e}")
 }
 
-/// All locks on a path: its own, and those on folders around it with all that is in them.
+/// Returns all locks that cover a path: locks on the path, and locks on everything in one of the folders around it.
 pub(super) async fn covering(
     dav: &Dav,
     caller: &Caller,
@@ -192,18 +195,18 @@ async fn covering_as(
     let of = governing(&dav.app, path, Reach::Itself);
     let mut all = Vec::new();
     add(&mut all, path, &look(dav, reader, &of, path.lock(&dav.app)).await?, false);
-    // No deeper folder can be locked: its lock would have had too many parts.
+    // Folders deeper than this cannot be locked, because their lock would have too many parts.
     for folder in path.ancestors().take(dav.app.limits.group_max) {
         let view = look(dav, reader, &of, tree_key(&dav.app, &folder)).await?;
         add(&mut all, &folder, &view, true);
     }
-    // Several parts of one lock count as one lock.
+    // Several leases of the same lock count once.
     let mut known = HashSet::new();
     all.retain(|active| known.insert(active.number()));
     Ok(all)
 }
 
-/// The locks on a file or folder by itself.
+/// Returns the locks on the path, without locks on the folders around it.
 pub(super) async fn on_node(
     dav: &Dav,
     caller: &Caller,
@@ -235,7 +238,8 @@ pub(super) async fn note_wrong_token(
 }
 
 fn add(all: &mut Vec<Active>, at: &FilePath, view: &LockView, is_tree: bool) {
-    // A tree is shared by those who have something in it; only whoever has it otherwise has locked it.
+    // Clients with a lock inside the folder share its tree. A lease on the tree in another mode is a lock on everything
+    // in the folder.
     let locks = view.holders.iter().filter(|lease| match lease.mode {
         Mode::Exclusive => true,
         Mode::Shared => !is_tree,
@@ -244,7 +248,7 @@ fn add(all: &mut Vec<Active>, at: &FilePath, view: &LockView, is_tree: bool) {
     all.extend(locks.filter_map(|lease| Active::of(at, lease, is_tree)));
 }
 
-/// Does anybody have a lock on something in this folder?
+/// Returns whether anything in this folder is locked.
 pub(super) async fn is_any_inside(
     dav: &Dav,
     caller: &Caller,
@@ -259,7 +263,7 @@ pub(super) async fn is_any_inside(
     Ok(false)
 }
 
-/// Of what may not be seen nothing is said.
+/// The state that callers get for locks that they have no right to see.
 const FREE: LockView = LockView {
     last_token: Token::ZERO,
     holders: Vec::new(),
@@ -269,15 +273,15 @@ const FREE: LockView = LockView {
     lapse: None,
 };
 
-/// For whom locks are looked up.
+/// The reader of a lock.
 #[derive(Clone, Copy)]
 enum Reader<'a> {
     Caller(&'a Caller),
-    /// The audit files, for a request of this caller, who is told nothing of it.
+    /// The audit log, for a request of this caller. The caller does not get the result.
     Audit(&'a Caller),
 }
 
-/// Whoever may see the way to something may see the locks on it.
+/// Reads the state of a lock. A caller that can see the path can see the locks on it.
 async fn look(
     dav: &Dav,
     reader: Reader<'_>,
@@ -292,7 +296,7 @@ async fn look(
         }
     };
     match grip::look(&dav.app, caller, of, key).await {
-        // Somebody who sees nothing but the way sees no locks.
+        // The caller can see the folders on the way, but not the locks.
         Err(Obstacle::Denied(_)) => Ok(FREE),
         found => found.map_err(|obstacle| Refusal::of_obstacle(&dav.app, obstacle)),
     }

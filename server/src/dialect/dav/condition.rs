@@ -1,14 +1,14 @@
-//! The header `If`: lists of conditions on locks and contents, one of which must hold. All the tokens in it count as
-//! shown, whichever list holds.
+//! The header `If`: lists of conditions on locks and content. The request proceeds if all conditions of one list hold.
+//! Every token in the header counts as shown by the client, whichever list holds.
 
 use super::error::Refusal;
 
-/// Most lists in one header, and most conditions in one list.
+/// Maximum lists in one header, and maximum conditions in one list.
 const LISTS_MAX: usize = 64;
 /// Maximum conditions in one header.
 const TERMS_MAX: usize = 1024;
 
-/// What a request says.
+/// The parsed header.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct If {
     pub(super) lists: Vec<List>,
@@ -17,7 +17,7 @@ pub(super) struct If {
 /// Conditions that must all hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct List {
-    /// The address they are about; `None`: the request's own.
+    /// The URL to which the conditions apply; `None` for the URL of the request.
     pub(super) about: Option<String>,
     pub(super) terms: Vec<Term>,
 }
@@ -29,17 +29,17 @@ pub(super) struct Term {
     pub(super) wanted: Wanted,
 }
 
-/// What a condition wants to be so.
+/// The state that a condition requires.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
-    /// A lock has this token.
+    /// The URL is locked, and the lock has this token.
     Token(String),
-    /// The content has this tag.
+    /// The content has this entity tag.
     Tag(String),
 }
 
 impl If {
-    /// All tokens that are shown.
+    /// Returns all tokens in the header.
     pub(super) fn tokens(&self) -> impl Iterator<Item = &str> {
         self.lists.iter().flat_map(|list| &list.terms).filter_map(|term| match &term.wanted {
             Wanted::Token(token) => Some(token.as_str()),
@@ -47,7 +47,7 @@ impl If {
         })
     }
 
-    /// Reads the header.
+    /// Parses the header.
     pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         let mut rest = text.trim_start();
         let mut about: Option<String> = None;
@@ -57,7 +57,7 @@ impl If {
             if let Some(after) = rest.strip_prefix('<') {
                 let (address, after) = after.split_once('>').ok_or_else(malformed)?;
                 is_tagged |= lists.is_empty();
-                // Either all lists say what they are about, or none does.
+                // The lists must either all name a URL, or none of them.
                 if !is_tagged {
                     return Err(malformed());
                 }
@@ -91,7 +91,7 @@ fn malformed() -> Refusal {
     Refusal::invalid("the header If is malformed")
 }
 
-/// The conditions up to the parenthesis, and what comes after it.
+/// Parses conditions up to the closing parenthesis. Returns them with the rest of the text.
 fn terms(text: &str) -> Result<(Vec<Term>, &str), Refusal> {
     let mut rest = text.trim_start();
     let mut terms = Vec::new();

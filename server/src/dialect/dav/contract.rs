@@ -1,11 +1,11 @@
-//! What this dialect answers, for the contract: the methods that OpenAPI knows. The others are those of RFC 4918.
+//! Describes this dialect for the OpenAPI contract: only the methods that OpenAPI knows. RFC 4918 describes the others.
 
 use serde_json::json;
 
 use crate::app::App;
 use crate::contract::{Chapter, Operation, text};
 
-/// What may be wrong with any request.
+/// Error statuses that any request can return.
 const ANY: &[u16] = &[400, 401, 403, 429, 500, 503];
 
 pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
@@ -44,7 +44,7 @@ pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
     Chapter::new("dav", about).with([read, write, remove])
 }
 
-/// Errors are XML.
+/// Adds error responses, which have an XML body.
 fn refuse(operation: Operation, statuses: &[u16]) -> Operation {
     statuses.iter().fold(operation, |operation, status| {
         operation.answer_text(*status, "application/xml", "What is wrong, as a DAV: error element.")

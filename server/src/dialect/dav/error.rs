@@ -1,4 +1,4 @@
-//! From every kind of "no" to a status and a body: an error element of WebDAV that also says in words what is wrong.
+//! Maps every error to a response: a status and a WebDAV `error` element with a message.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,11 +19,11 @@ use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
-/// An error answer of this dialect.
+/// An error response of this dialect.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
-    /// What RFC 4918 calls it, as XML; empty if it has no name for it.
+    /// The condition code of RFC 4918, as XML; empty if there is none.
     condition: String,
     why: String,
 }
@@ -33,7 +33,7 @@ impl Refusal {
         Self { status, condition: String::new(), why: why.into() }
     }
 
-    /// The request makes no sense.
+    /// The request is invalid.
     pub(super) fn invalid(why: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, why)
     }
@@ -46,7 +46,7 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "there is no such file or folder")
     }
 
-    /// The folder something is to be put in is not there.
+    /// The parent folder of a new file or folder does not exist.
     pub(super) fn no_parent() -> Self {
         Self::conflict("the folder it is to be in does not exist; make it first (MKCOL)")
     }
@@ -60,12 +60,12 @@ impl Refusal {
         Self::new(StatusCode::PRECONDITION_FAILED, why)
     }
 
-    /// With the name RFC 4918 has for it.
+    /// Sets the condition code of RFC 4918.
     pub(super) fn named(self, condition: &str) -> Self {
         Self { condition: format!("<D:{condition}/>"), ..self }
     }
 
-    /// A lock that the request did not show the token of is in the way.
+    /// Another lock conflicts, and the request did not show its token.
     pub(super) fn locked(app: &App, way: &InTheWay) -> Self {
         let holding = &way.holding;
         let who = match (&holding.owner, holding.lease) {
@@ -77,7 +77,7 @@ impl Refusal {
         };
         let is_request = holding.owner.as_ref().is_some_and(|by| hold::is_request(&by.instance));
         let until = holding.deadline.filter(|_| !is_request).map(|deadline| {
-            let at = crate::dialect::calendar::to_seconds(app.engine.wall_ms_of(deadline));
+            let at = leasehold_base::calendar::to_seconds(app.engine.wall_ms_of(deadline));
             format!(" until {at}")
         });
         let why = match is_request {
@@ -87,7 +87,7 @@ impl Refusal {
         Self::by_lock(&way.name, why)
     }
 
-    /// The lock of this name is in the way.
+    /// The lock with this name conflicts.
     pub(super) fn by_lock(name: &str, why: String) -> Self {
         let root = match FilePath::plain(name) {
             Some(path) => href(&path, name.ends_with('/')),
@@ -98,7 +98,7 @@ impl Refusal {
         Self { status: StatusCode::LOCKED, condition, why }
     }
 
-    /// The same to somebody who wants a lock.
+    /// Changes the condition code for a client that requested a lock.
     pub(super) fn for_locker(mut self) -> Self {
         self.condition = self.condition.replace("lock-token-submitted", "no-conflicting-lock");
         self
@@ -137,7 +137,7 @@ impl IntoResponse for Refusal {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
-            // Programs that mount folders know no other way to say who they are.
+            // Programs that mount WebDAV folders authenticate only with Basic.
             StatusCode::UNAUTHORIZED => {
                 let basic =
                     HeaderValue::from_static("Basic realm=\"leasehold\", charset=\"UTF-8\"");

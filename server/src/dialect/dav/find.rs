@@ -1,10 +1,11 @@
-//! `PROPFIND`: what is known of files and folders.
+//! `PROPFIND`: returns the properties of files and folders.
 
 use std::collections::{HashMap, HashSet};
 
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use leasehold_base::calendar;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -15,16 +16,16 @@ use super::property::{Dead, Name, Names, Properties};
 use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::auth::{Caller, Permitted};
 use crate::content::{Facts, FilePath, Found, Reach, ToRead};
-use crate::dialect::calendar;
 use crate::dialect::files::condition;
 
-/// Most of a folder that is looked at in one go.
+/// Maximum number of entries that are read from a folder at a time.
 const PAGE: usize = 500;
 /// Maximum properties that one request names.
 const NAMES_MAX: usize = 256;
 /// A response is sent in pieces of about this many bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// What every file or folder has that was not set by a client. Quotas are told to those who ask for them.
+/// The properties that the server computes. Quota properties are not in this list: only requests that name them get
+/// them.
 const LIVE: [&str; 9] = [
     "creationdate",
     "displayname",
@@ -39,14 +40,14 @@ const LIVE: [&str; 9] = [
 const SUPPORTED: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype>\
     </D:lockentry><D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>";
 
-/// What a client wants to know.
+/// The properties that a request wants.
 #[derive(Clone, Debug)]
 enum Wanted {
-    /// Everything there is, and these.
+    /// All properties, and in addition these.
     All(Vec<Name>),
-    /// What there is, without what it says.
+    /// The names of all properties, without values.
     Names,
-    /// These.
+    /// Only these properties.
     These(Vec<Name>),
 }
 
@@ -59,7 +60,7 @@ impl Wanted {
         }
     }
 
-    /// Does it take looking for what clients set?
+    /// Returns whether the stored properties of clients have to be read.
     fn wants_dead(&self) -> bool {
         match self {
             Wanted::All(_) | Wanted::Names => true,
@@ -70,7 +71,7 @@ impl Wanted {
     }
 }
 
-/// One file or folder, as far as it was looked at.
+/// A file or folder with the data that was read for the response.
 struct Seen {
     path: FilePath,
     facts: Option<Facts>,
@@ -135,7 +136,8 @@ struct Look {
 }
 
 impl Look {
-    /// The rest of an answer: what is in the folder, a page at a time, never as a whole in memory.
+    /// Returns the rest of the response: the entries of the folder, one page at a time, so that they are never in
+    /// memory as a whole.
     fn members(mut self, head: String, folder: Permitted<ToRead>, locks: Vec<Active>) -> Body {
         let (sender, receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
         tokio::spawn(async move {
@@ -145,10 +147,10 @@ impl Look {
                 let listed = self.page(&folder, after, &locks, (&mut text, &sender)).await;
                 let (next, is_over) = match listed {
                     Ok(Some(listed)) => listed,
-                    // The client has gone.
+                    // The client has disconnected.
                     Ok(None) => return,
                     Err(why) => {
-                        // The client sees that the answer broke off.
+                        // The response ends with an error, so the client can see that it is incomplete.
                         let _ = sender.send(Err(std::io::Error::other(format!("{why:?}")))).await;
                         return;
                     }
@@ -180,7 +182,7 @@ impl Look {
         let listed = listed.await?;
         let path: &FilePath = folder;
         let inherited: Vec<_> = locks.iter().filter(|active| active.is_deep()).cloned().collect();
-        // Mostly nobody has a lock on anything in a folder, and then nobody is asked for each.
+        // In most folders nothing is locked. Then the locks of the entries need not be read one by one.
         let is_locked = self.wanted.wants("lockdiscovery")
             && active::is_any_inside(&self.dav, &self.caller, path).await?;
         for entry in &listed.entries {
@@ -193,7 +195,7 @@ impl Look {
             let seen = self.seen(child, entry.facts.clone(), entry.modified_ms, locks).await;
             match seen {
                 Ok(seen) => text.push_str(&self.render(&seen)),
-                // It was removed since.
+                // The entry was removed in the meantime.
                 Err(why) if why.status() == StatusCode::NOT_FOUND => {}
                 Err(why) => return Err(why),
             }
@@ -253,7 +255,7 @@ impl Look {
         }
         let mut text =
             format!("<D:response><D:href>{}</D:href>", href(&seen.path, seen.facts.is_none()));
-        // There must be at least one.
+        // A response needs at least one `propstat`.
         if !there.is_empty() || missing.is_empty() {
             text.push_str(&propstat(&there, "200 OK"));
         }
@@ -281,7 +283,7 @@ impl Look {
         }
     }
 
-    /// What the server itself knows, as an element.
+    /// Returns a property that the server computes, as an XML element.
     fn live(&self, seen: &Seen, name: &str) -> Option<String> {
         let facts = seen.facts.as_ref();
         let value = match name {
@@ -308,7 +310,7 @@ impl Look {
     }
 }
 
-/// Properties of one status.
+/// Renders properties that have the same status.
 pub(super) fn propstat(properties: &str, status: &str) -> String {
     format!(
         "<D:propstat><D:prop>{properties}</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>"

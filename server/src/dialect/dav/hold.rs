@@ -1,5 +1,5 @@
-//! What a request that changes something holds while it does: the locks whose tokens it shows, and for the rest those
-//! it takes for itself.
+//! The locks that a request holds while it changes files: locks whose tokens it shows, and locks that it acquires
+//! itself for the parts that those do not cover.
 
 use std::collections::HashSet;
 
@@ -21,27 +21,28 @@ use crate::engine::Undelivered;
 /// Maximum files and folders that one header `If` names.
 const ADDRESSES_MAX: usize = 16;
 
-/// What is to be changed.
+/// A path to change.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) path: FilePath,
     pub(super) reach: Reach,
-    /// It is made or removed, so the folder around it changes too.
+    /// `true` if the path is created or removed, so that its parent folder changes too.
     pub(super) is_member: bool,
 }
 
-/// Locks that are held while something is changed. Dropped, those that were taken for it are given back.
+/// The locks held during a change. When it is dropped, the locks that the request acquired itself are released.
 pub(super) struct Hold {
     dav: Dav,
     caller: Caller,
-    /// Those whose tokens were shown.
+    /// Locks of the client whose tokens the request shows.
     pub(super) shown: Vec<Active>,
     taken: Option<Grip>,
     deadline: Option<Timestamp>,
 }
 
 impl Hold {
-    /// What a request needs to change these, beside the locks it shows the tokens of.
+    /// Checks the conditions of the request and acquires all locks that it needs for these targets, except for the
+    /// parts that are covered by locks whose tokens it shows.
     pub(super) async fn take(
         dav: &Dav,
         asked: &Asked,
@@ -61,7 +62,7 @@ impl Hold {
         Self::with(dav, asked, of.collect(), &needed, shown).await
     }
 
-    /// The right to add something to the folder around a path, for a lock on what is not there yet.
+    /// Acquires the lock to add a path to its parent folder. Used when a client locks a path that does not exist.
     pub(super) async fn of_parent(
         dav: &Dav,
         asked: &Asked,
@@ -100,26 +101,26 @@ impl Hold {
         let taken = Grip::take(&dav.app, &asked.caller, of, needed, terms).await;
         let (grip, undelivered) =
             taken.map_err(|obstacle| Refusal::of_obstacle(&dav.app, obstacle))?;
-        // From here on it is the request's, which gives it back itself.
+        // From here on the request releases the lock itself.
         undelivered.into_iter().for_each(Undelivered::delivered);
         hold.taken = Some(grip);
         Ok(hold)
     }
 
-    /// Others may hold the same locks and change the same meanwhile, so what was checked once they were taken must be
-    /// checked again when it is this request's turn.
+    /// Returns whether other clients can hold the same locks and change the same files in the meantime. Then the checks
+    /// that followed the acquisition must be repeated when it is this request's turn.
     pub(super) fn is_shared(&self) -> bool {
         self.shown.iter().any(|active| active.scope == Scope::Shared)
     }
 
-    /// Changes something if all locks are still held, and for long enough.
+    /// Runs `work` if all locks are still held and will be held long enough.
     pub(super) async fn commit<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
     ) -> Result<T, Refusal> {
         self.secure().await?;
         let (engine, deadline) = (self.dav.app.engine.clone(), self.deadline);
-        // The locks are good for a while, but this thread may sleep through it.
+        // The locks are valid for some time, but the thread might be paused for longer.
         let is_safe = move || deadline.is_none_or(|deadline| engine.now() < deadline);
         let done =
             self.dav.store.blocking(move |content| is_safe().then(|| work(content)).transpose());
@@ -140,7 +141,7 @@ impl Hold {
         }
     }
 
-    /// The lock was lost before the change was made.
+    /// Returns the refusal for a lock that was lost before the change was made.
     fn lost(&self) -> Refusal {
         let name = self.shown.first().map_or("/", |active| active.root.as_str());
         let why = "the lock was lost (released, revoked or expired) before the change was complete; nothing was \
@@ -155,7 +156,7 @@ impl Hold {
         app.note_of(Kind::Content, &self.caller, act, |act| more(act.on(&lock)));
     }
 
-    /// What is gone is not locked any more: neither it nor what was in it.
+    /// Releases the client's locks on a removed path and on everything in it.
     pub(super) async fn forget(&self, path: &FilePath) -> Result<(), Refusal> {
         for active in &self.shown {
             if active.root == *path || path.contains(&active.root) {
@@ -165,7 +166,7 @@ impl Hold {
         Ok(())
     }
 
-    /// Gives back what was taken, before anything is answered.
+    /// Releases the locks that the request acquired itself. Call it before sending the response.
     pub(super) async fn give_back(mut self) -> Result<(), Refusal> {
         if let Some(taken) = self.taken.take() {
             taken.release(&self.dav.app, &self.caller).await?;
@@ -182,21 +183,21 @@ impl Drop for Hold {
     }
 }
 
-/// What a request that holds locks for itself is called, before its method.
+/// Prefix of the owner name of a request that acquires locks itself; the method follows.
 const REQUEST: &str = "webdav ";
 
-/// Whoever writes without a lock of their own.
+/// Returns the owner of locks that the request acquires itself.
 fn writer(asked: &Asked) -> Owner {
     owner::of(&asked.caller, &format!("{REQUEST}{}", asked.parts.method))
 }
 
-/// Is it a request that holds a lock, and gives it back when it is answered?
+/// Returns whether the owner is a request, which releases its lock when it is answered.
 pub(super) fn is_request(instance: &str) -> bool {
     let method = instance.strip_prefix(REQUEST);
     method.is_some_and(|method| METHODS.split(',').any(|known| known == method))
 }
 
-/// What the request's header `If` says.
+/// Parses the header `If` of the request.
 pub(super) fn conditions(asked: &Asked) -> Result<If, Refusal> {
     let mut values = asked.parts.headers.get_all("if").iter();
     let Some(value) = values.next() else { return Ok(If::default()) };
@@ -207,19 +208,19 @@ pub(super) fn conditions(asked: &Asked) -> Result<If, Refusal> {
     If::parse(text)
 }
 
-/// Does one of the lists hold?
+/// Checks that all conditions of at least one list hold.
 pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(), Refusal> {
     if conditions.lists.is_empty() {
         return Ok(());
     }
-    // Many lists are about few things.
+    // Several lists can be about the same file, so the facts are kept.
     let mut known: Vec<Known> = Vec::new();
     let mut is_gone = false;
     for list in &conditions.lists {
         let about = match &list.about {
             Some(address) => match place::resource(address, &asked.parts.headers) {
                 Ok(path) => path,
-                // Of what is elsewhere nothing is known.
+                // Nothing is known about URLs of other servers, so the list does not hold.
                 Err(_) => continue,
             },
             None => asked.path.clone(),
@@ -298,7 +299,7 @@ async fn tag_of(dav: &Dav, caller: &Caller, path: &FilePath) -> Result<Option<St
     })
 }
 
-/// The caller's locks on these whose tokens the request shows.
+/// Returns the caller's locks on the targets whose tokens the request shows.
 async fn shown(
     dav: &Dav,
     asked: &Asked,

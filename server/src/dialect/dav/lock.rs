@@ -21,13 +21,13 @@ use crate::dialect::{Dialect, owner};
 use crate::door;
 use crate::engine::Undelivered;
 
-/// So much of what an owner says of itself names it to others.
+/// Maximum number of characters of the client's `owner` element that become the owner's name.
 const OWNER_CHARS: usize = 64;
 
-/// What a client wants.
+/// The lock that a client requests.
 struct Wanted {
     scope: Scope,
-    /// What it says of itself, as XML and as text.
+    /// The `owner` element of the client, as XML and as text.
     owner: Option<(String, String)>,
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let (grip, undelivered) = take(dav, &asked, &wanted, (reach, &extent), ttl).await?;
     let asked = Arc::new(asked);
     let is_made = match parent {
-        // Whatever becomes of the file, the lock is given back unless the client is told of it.
+        // If creating the file fails, or the response cannot be delivered, the lock is released.
         Some(parent) => create(dav, asked.clone(), path, parent).await?,
         None => false,
     };
@@ -127,7 +127,8 @@ async fn take(
     taken.map_err(|obstacle| Refusal::of_obstacle(app, obstacle).for_locker())
 }
 
-/// An empty file, for a lock on what is not there yet. `false`: somebody else made one before it was locked.
+/// Creates an empty file for a lock on a path that does not exist. Returns `false` if another request created a file
+/// before the path was locked.
 async fn create(
     dav: &Dav,
     asked: Arc<Asked>,
@@ -158,7 +159,7 @@ async fn create(
             }
         };
         if !is_there {
-            // It may have been moved or removed before the lock was taken, and must not be made again.
+            // The parent might have been moved or removed before the lock was acquired. It must not be created again.
             dav.check_parent(&asked).await?;
             let place = FilePath::clone(&path);
             parent.commit(move |_| draft.publish(&path)).await?;
@@ -218,7 +219,7 @@ pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// The caller's own lock on a path that has this token.
+/// Returns the caller's lock with this token, if it covers the requested path.
 async fn own(dav: &Dav, asked: &Asked, token: &str) -> Result<Option<Active>, Refusal> {
     let all = covering(dav, &asked.caller, &asked.path).await?;
     let is_own = |active: &Active| active.token() == token && active.is_usable(&asked.caller);
@@ -265,7 +266,8 @@ fn named(owner: Node<'_, '_>, bytes_max: usize) -> Result<(String, String), Refu
     Ok((xml, words.chars().take(OWNER_CHARS).collect()))
 }
 
-/// How long a lock lasts: as long as is asked for, within bounds. Several may be named; the first that is known counts.
+/// Returns the TTL of a lock: the requested time, within limits. If the header lists several times, the first one that
+/// the server understands counts.
 fn ttl(dav: &Dav, headers: &HeaderMap) -> Span {
     let max = dav.app.limits.ttl_max;
     let text = headers.get("timeout").and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -276,7 +278,7 @@ fn ttl(dav: &Dav, headers: &HeaderMap) -> Span {
         let seconds = word.get(..7).filter(|unit| unit.eq_ignore_ascii_case("second-"));
         let digits = seconds.map(|_| &word[7..])?;
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        // More than can be counted is more than is allowed.
+        // A number that is too large for `u64` also exceeds the limit.
         let seconds: u64 = is_number.then(|| digits.parse().unwrap_or(u64::MAX))?;
         Some(Span::from_secs(seconds.min(max.as_millis() / 1000 + 1)))
     });

@@ -1,8 +1,9 @@
-//! WebDAV, classes 1 and 2: `/dav/PATH` is the file or folder that the dialect files has at `/files/PATH`, under the
+//! WebDAV, classes 1 and 2: `/dav/PATH` is the same file or folder as `/files/PATH` in the dialect `files`, under the
 //! same locks.
 //!
-//! Whoever changes something has its lock: one that was taken with `LOCK`, by showing its token, or one that the
-//! request takes for itself. Either is looked at again when the change is made.
+//! A request that changes a file or folder needs its lock. It either shows the token of a lock that the client acquired
+//! with `LOCK`, or it acquires a lock for its own duration. In both cases the lock is checked again when the change is
+//! made.
 
 mod active;
 mod condition;
@@ -41,22 +42,22 @@ use crate::http::body;
 use crate::http::shares::Client;
 use error::Refusal;
 
-/// The first word of its paths.
+/// First path segment of this dialect.
 pub(super) const WORDS: &[&str] = &["dav"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be asked with.
+/// The methods that this dialect supports.
 const METHODS: &str = "OPTIONS,GET,HEAD,PUT,DELETE,PROPFIND,PROPPATCH,MKCOL,COPY,MOVE,LOCK,UNLOCK";
 const XML: &str = "application/xml; charset=utf-8";
 
-/// What it can be told.
+/// Options of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The shortest time a lock lasts: some programs refresh theirs every second if it is short.
+    /// Minimum TTL of a lock. Some clients refresh a lock with a short TTL every second.
     pub lock_ttl_min: Span,
-    /// Most files and folders that one request copies, or is checked for.
+    /// Maximum number of files and folders that one request copies or checks.
     pub tree_max: usize,
-    /// Most bytes of the properties of one file or folder.
+    /// Maximum size of the properties of one file or folder, in bytes.
     pub properties_bytes_max: usize,
 }
 
@@ -80,7 +81,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .with_state(dav)
 }
 
-/// What the handlers of this dialect use.
+/// State of the request handlers of this dialect.
 #[derive(Clone)]
 struct Dav {
     app: App,
@@ -95,20 +96,20 @@ impl Dav {
         Ok(self.store.blocking(move |content| content.find(&path)).await?)
     }
 
-    /// A body as a whole: of those methods that describe something in it.
+    /// Reads a complete request body. Only methods whose body is XML use it.
     async fn read(&self, body: Body) -> Result<Bytes, Refusal> {
         let http = &self.app.http;
         Ok(body::read(body, http.body_bytes_max, http.body_timeout).await?)
     }
 
-    /// Is there a folder for what a request puts somewhere?
+    /// Checks that the parent folder of the request's path exists.
     async fn check_parent(&self, asked: &Asked) -> Result<(), Refusal> {
         self.check_parent_of(&asked.caller, &asked.path).await
     }
 
     async fn check_parent_of(&self, caller: &Caller, path: &FilePath) -> Result<(), Refusal> {
         let Some(parent) = path.parent() else { return Ok(()) };
-        // Whoever may put something there may know whether it can be.
+        // A caller that can write to a path can also see whether its parent exists.
         let parent = caller.find_folder(ToRead::new(&self.app, parent));
         match self.find(&parent).await? {
             Some(Found::Folder) => Ok(()),
@@ -117,11 +118,11 @@ impl Dav {
     }
 }
 
-/// A request, and who makes it.
+/// A request and its caller.
 struct Asked {
-    /// What it is about, without a slash at its end.
+    /// The requested path, without a slash at its end.
     path: FilePath,
-    /// It said that it is about a folder.
+    /// `true` if the requested path ended with a slash, so that it can only be a folder.
     says_folder: bool,
     caller: Caller,
     counted: Counted,
@@ -137,7 +138,7 @@ impl Asked {
         Ok(Self { path, says_folder, caller, counted, parts })
     }
 
-    /// Whoever names a folder means no file.
+    /// Rejects a path that ends with a slash if it is the path of a file.
     fn check_kind(&self, found: &Found) -> Result<(), Refusal> {
         match found {
             Found::File(..) if self.says_folder => Err(Refusal::missing()),
@@ -146,7 +147,7 @@ impl Asked {
     }
 }
 
-/// How much of what is in a folder a request is about.
+/// The header `Depth`: the folder alone, its entries, or everything in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Depth {
     Zero,
@@ -180,7 +181,7 @@ async fn serve(State(dav): State<Dav>, request: Request) -> Response {
         }
         let is_read =
             matches!(asked.parts.method.as_str(), "OPTIONS" | "GET" | "HEAD" | "PROPFIND");
-        // What was meant by it is not known, so nothing is changed.
+        // The meaning of a query is unknown, so the request is rejected before it changes anything.
         if !is_read {
             query::none(&asked.parts.uri).map_err(Refusal::invalid)?;
         }
@@ -207,7 +208,7 @@ fn not_allowed() -> Response {
     ([(header::ALLOW, METHODS)], refusal).into_response()
 }
 
-/// What is spoken here. Some programs ask at the root of the server before they ask where they were told to.
+/// Answers `OPTIONS`. Some clients send it to the root of the server before they use the configured URL.
 pub(crate) fn options() -> Response {
     let headers = [
         (HeaderName::from_static("dav"), "1, 2"),
@@ -247,7 +248,7 @@ async fn get(dav: &Dav, asked: Asked) -> Answer {
     }
 }
 
-/// Goes on to the end even if whoever asked goes away: what is half done would be worse.
+/// Runs `work` to the end even if the client disconnects, so that no change is half done.
 async fn to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -255,7 +256,7 @@ async fn to_completion<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(unknown)
 }
 
-/// Somebody may not do what they ask.
+/// Renders a request that was denied as an error response of this dialect.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     Refusal::from(denied).into_response()
 }

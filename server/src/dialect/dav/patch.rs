@@ -1,4 +1,4 @@
-//! `PROPPATCH`: clients set and remove properties, all or none.
+//! `PROPPATCH`: sets and removes properties, either all or none of them.
 
 use axum::body::Body;
 use axum::http::{StatusCode, header};
@@ -12,7 +12,7 @@ use super::property::{Dead, Name, Names, Properties};
 use super::{Answer, Asked, Dav, XML, to_completion, xml};
 use crate::content::{Found, Reach, ToWrite};
 
-/// What of WebDAV's own a client may set: the server does not know better.
+/// The properties in the WebDAV namespace that clients can set, because the server does not compute them reliably.
 const SETTABLE: [&str; 2] = ["displayname", "getcontentlanguage"];
 
 /// Maximum properties that one request sets and removes.
@@ -32,7 +32,7 @@ impl Step {
         }
     }
 
-    /// What the server says of a file itself is not for clients to say.
+    /// Returns whether the client can change this property. It cannot change those that the server computes.
     fn is_allowed(&self) -> bool {
         let name = self.name();
         !name.is_dav() || SETTABLE.contains(&&*name.name)
@@ -85,7 +85,7 @@ fn too_much(n_max: usize) -> Refusal {
     Refusal::new(StatusCode::INSUFFICIENT_STORAGE, why)
 }
 
-/// All are done, or those that cannot be are named and the others were not.
+/// Renders the response: either all steps succeeded, or it names the forbidden ones and the others were not done.
 fn answer(href: &str, steps: &[Step], is_allowed: bool) -> String {
     let names = |wanted: bool| -> String {
         let steps = steps.iter().filter(|step| step.is_allowed() == wanted);

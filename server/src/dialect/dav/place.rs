@@ -1,4 +1,4 @@
-//! Where things are: paths below `/dav`, in requests and in answers.
+//! Converts between file paths and URLs below `/dav`.
 
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
@@ -7,15 +7,15 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use super::error::Refusal;
 use crate::content::FilePath;
 
-/// Where all paths of this dialect begin.
+/// Prefix of all paths of this dialect.
 const PREFIX: &str = "/dav";
 
-/// Does a path of a request say of itself that it is a folder's?
+/// Returns whether a requested path ends with a slash, so that it can only be a folder.
 pub(super) fn says_folder(raw: &str) -> bool {
     raw.ends_with('/')
 }
 
-/// The file or folder a path of a request names.
+/// Returns the path of the file or folder that a requested path names.
 pub(super) fn parse(raw: &str) -> Result<FilePath, Refusal> {
     let rest = raw.strip_prefix(PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let rest = rest.ok_or_else(|| Refusal::new(StatusCode::BAD_GATEWAY, OUTSIDE))?;
@@ -25,8 +25,8 @@ pub(super) fn parse(raw: &str) -> Result<FilePath, Refusal> {
 
 const OUTSIDE: &str = "the path is not below /dav of this server";
 
-/// Where something is to go: a path, or an address of this server.
-/// Does it say of itself that it is a folder's?
+/// Returns the target in the header `Destination`, which is a path or a URL of this server, and whether it ends with a
+/// slash, so that it can only be a folder.
 pub(super) fn destination(parts: &Parts) -> Result<(FilePath, bool), Refusal> {
     let missing = || Refusal::invalid("the header Destination is missing");
     let text = parts.headers.get("destination").ok_or_else(missing)?;
@@ -34,7 +34,7 @@ pub(super) fn destination(parts: &Parts) -> Result<(FilePath, bool), Refusal> {
     Ok((resource(text, &parts.headers)?, says_folder(text)))
 }
 
-/// The file or folder that a path or an address names.
+/// Returns the path of the file or folder that a path or URL in a header names.
 pub(super) fn resource(text: &str, headers: &HeaderMap) -> Result<FilePath, Refusal> {
     let uri: Uri =
         text.parse().map_err(|_| Refusal::invalid("an address in a header is malformed"))?;
@@ -54,8 +54,8 @@ pub(super) fn resource(text: &str, headers: &HeaderMap) -> Result<FilePath, Refu
     parse(uri.path())
 }
 
-/// Is it the server that was asked? A proxy in between may have a port that is not said here, or not there; but two
-/// that are said must be one.
+/// Returns whether a URL names the host of the request. A proxy can add or hide a port, so ports differ only if both
+/// are present.
 fn is_same(meant: &Authority, host: &str) -> bool {
     let Ok(asked) = host.parse::<Authority>() else { return false };
     let ports = [meant.port_u16(), asked.port_u16()];
@@ -63,7 +63,7 @@ fn is_same(meant: &Authority, host: &str) -> bool {
     is_port && meant.host().eq_ignore_ascii_case(asked.host())
 }
 
-/// Where it can be asked for, percent-encoded. A folder's ends with a slash.
+/// Returns the percent-encoded URL path of a file or folder. The path of a folder ends with a slash.
 pub(super) fn href(path: &FilePath, is_folder: bool) -> String {
     let mut href = format!("{PREFIX}{}", path.encoded());
     if is_folder && !href.ends_with('/') {

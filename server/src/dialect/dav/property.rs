@@ -1,4 +1,4 @@
-//! Properties that clients set themselves: kept as they came, with the file or folder they are about.
+//! Properties that clients set. They are stored unchanged with their file or folder.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::xml;
 /// name.
 const NAMES_BYTES_MAX: usize = 64 * 1024;
 
-/// A property by name.
+/// The name of a property.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub(super) struct Name {
     pub(super) namespace: String,
@@ -30,13 +30,13 @@ impl Name {
         self.namespace == xml::DAV
     }
 
-    /// As an element with nothing in it.
+    /// Renders the name as an empty element.
     pub(super) fn render(&self) -> String {
         xml::empty(&self.namespace, &self.name)
     }
 }
 
-/// The names and bytes of names that a request can still contain.
+/// Counts the property names in a request, and their bytes, down to the limits.
 pub(super) struct Names {
     n_max: usize,
     n_left: usize,
@@ -73,17 +73,18 @@ pub(super) struct Dead {
     pub(super) xml: String,
 }
 
-/// All that clients set for one file or folder.
+/// All properties that clients have set for one file or folder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Properties(pub(super) Vec<Dead>);
 
 impl Properties {
-    /// What cannot be read was not written by this server: it is left alone and not shown.
+    /// Parses stored properties. Data in another format was not written by this server: it is neither shown nor an
+    /// error.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         Self(serde_json::from_slice(bytes).unwrap_or_default())
     }
 
-    /// As it is kept; nothing if there are none.
+    /// Serializes the properties for storage; empty if there are none.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         if self.0.is_empty() { Vec::new() } else { serde_json::to_vec(&self.0).unwrap_or_default() }
     }
@@ -93,7 +94,7 @@ impl Properties {
         self.0.push(dead);
     }
 
-    /// Removing what is not there is no mistake.
+    /// Removes a property. It is not an error if there is no such property.
     pub(super) fn remove(&mut self, name: &Name) {
         self.0.retain(|dead| dead.name != *name);
     }

@@ -20,7 +20,7 @@ pub(super) fn check(text: &str, depth_max: usize) -> Result<(), String> {
         let n = match rest {
             [b'<', b'!', b'-', b'-', ..] => end(rest, 4, b"-->"),
             _ if rest.starts_with(b"<![CDATA[") => end(rest, 9, b"]]>"),
-            // A document type: the parser refuses it at its first byte.
+            // A document type: the parser rejects it at its first byte.
             [b'<', b'!', ..] => return Ok(()),
             [b'<', b'?', ..] => end(rest, 2, b"?>"),
             [b'<', b'/', ..] => {

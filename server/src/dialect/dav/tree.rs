@@ -1,4 +1,4 @@
-//! `DELETE`, `COPY` and `MOVE`: of a file, or of a folder with everything in it, as one.
+//! `DELETE`, `COPY` and `MOVE`: each handles a file, or a folder with everything in it, as one operation.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -11,7 +11,7 @@ use crate::auth::{Caller, Permitted, Right};
 use crate::content::{self, Bounds, FilePath, Found, Reach, Source, ToRead, ToWrite};
 use crate::dialect::files::condition::{self, Precondition};
 
-/// Most of a folder that is looked at in one go.
+/// Maximum number of entries that are read from a folder at a time.
 const PAGE: usize = 1000;
 
 pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
@@ -44,12 +44,12 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
     .await
 }
 
-/// What `COPY` and `MOVE` are about.
+/// Source and target of `COPY` and `MOVE`.
 struct Way {
     to: FilePath,
     /// The source is a folder.
     is_folder: bool,
-    /// Something is where it is to go, and is a folder.
+    /// Whether the target exists and is a folder: `None` if it does not exist.
     replaces_folder: Option<bool>,
 }
 
@@ -80,7 +80,7 @@ impl Way {
             return Err(Refusal::precondition(why));
         }
         let is_folder = matches!(found, Found::Folder);
-        // A folder that is there is replaced, as the protocol has it.
+        // The protocol permits replacing an existing folder by a file.
         if says_folder && !is_folder && !matches!(there, Some(Found::Folder)) {
             let why = "Destination ends with / and so is a folder's, but the source is a file";
             return Err(Refusal::conflict(why));
@@ -93,8 +93,8 @@ impl Way {
         Ok(Self { to, is_folder, replaces_folder })
     }
 
-    /// Checks that the Destination did not change before it was locked, and checks the rights to its content once more:
-    /// from here on, nothing can be added to it.
+    /// Checks that the target did not change before it was locked, and checks the rights to its content again. From
+    /// here on, nothing can be added to it.
     async fn check_held(&self, dav: &Dav, asked: &Asked) -> Result<(), Refusal> {
         let target = asked.caller.permit(ToWrite::new(&dav.app, self.to.clone()))?;
         dav.check_parent_of(&asked.caller, &self.to).await?;
@@ -125,7 +125,7 @@ pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
     to_completion(async move {
         let (app, caller) = (dav.app.clone(), asked.caller.clone());
         let copied = dav.store.blocking(move |content| {
-            // Files added since the first check might belong to others.
+            // Other users might own files that were added after the first check.
             let may = |path: &FilePath| may(&app, &caller, Right::FilesRead, path);
             content.copy(Source { from: &from, may: &may }, &place, is_deep, bounds)
         });
@@ -175,7 +175,7 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
     .await
 }
 
-/// What is copied or moved must be such that each of it can be changed and removed again.
+/// Returns the limits for a copied or moved folder. Within them, each file in it can still be changed and removed.
 fn bounds(dav: &Dav) -> Bounds {
     let (n_max, depth_max) = (dav.app.dialect.dav.tree_max, content::depth_max(&dav.app));
     Bounds { n_max, depth_max }
@@ -206,7 +206,7 @@ fn overwrites(asked: &Asked) -> Result<bool, Refusal> {
     }
 }
 
-/// Is the file as the request's conditions say?
+/// Checks the conditions of the request if there is a file.
 fn check(asked: &Asked, found: &Found) -> Result<(), Refusal> {
     let Found::File(facts, _) = found else { return Ok(()) };
     match condition::of_write(&asked.parts.headers, Some(facts)) {
@@ -268,7 +268,8 @@ fn may(app: &App, caller: &Caller, right: Right, path: &FilePath) -> bool {
     locks.iter().all(|lock| caller.check(right, lock).is_ok())
 }
 
-/// May this caller do this to everything in a folder? Rules can be about single files, so each is looked at.
+/// Checks that the caller has this right to everything in a folder. Rules can apply to single files, so each entry is
+/// checked.
 async fn check_members(
     dav: &Dav,
     caller: &Caller,
@@ -294,7 +295,7 @@ async fn check_members(
             }
             for entry in &page.entries {
                 let Some(path) = folder.child(&entry.name) else { continue };
-                // Of what they may not see, its name is not told either.
+                // The message must not contain a name that the caller cannot see.
                 if !may(&dav.app, caller, right, &path) {
                     return Err(Refusal::forbidden(hidden(right)));
                 }

@@ -1,4 +1,4 @@
-//! `PUT` and `MKCOL`: something is put into a folder.
+//! `PUT` and `MKCOL`: write a file, create a folder.
 
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -44,7 +44,7 @@ pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
     to_completion(publish(dav.clone(), hold, path, (asked, is_new), upload)).await
 }
 
-/// The content becomes the file's, under locks that are looked at once more.
+/// Publishes the content after checking the conditions and the locks once more.
 async fn publish(
     dav: Dav,
     mut hold: Hold,
@@ -61,7 +61,7 @@ async fn publish(
         return Err(Refusal::conflict(why));
     }
     if is_new {
-        // It may have been moved or removed before the lock was taken, and must not be made again.
+        // The parent might have been moved or removed before the lock was acquired. It must not be created again.
         dav.check_parent(&asked).await?;
     }
     let (facts, is_new) = hold.commit(move |_| draft.publish(&path)).await?;
@@ -75,7 +75,7 @@ async fn publish(
     Ok((status, headers).into_response())
 }
 
-/// Is what is at the path as the request says, and no folder? Is nothing there?
+/// Checks that the path is not a folder and that the conditions of the request hold. Returns whether the path is free.
 async fn check(dav: &Dav, path: &Permitted<ToWrite>, headers: &HeaderMap) -> Result<bool, Refusal> {
     let facts = match dav.find(&path.to_read()).await? {
         Some(Found::File(facts, _)) => Some(facts),
@@ -112,7 +112,7 @@ pub(super) async fn make_folder(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let dav = dav.clone();
     let made = to_completion(async move {
         let _turn = dav.store.turn(&path).await;
-        // It may have been moved or removed before the lock was taken, and must not be made again.
+        // The parent might have been moved or removed before the lock was acquired. It must not be created again.
         dav.check_parent(&asked).await?;
         let place = FilePath::clone(&path);
         let made = hold.commit(move |content| content.make_folder(&path)).await?;

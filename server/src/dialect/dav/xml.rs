@@ -1,7 +1,7 @@
-//! XML as clients of WebDAV send it, and as they are answered.
+//! Parses and renders the XML of WebDAV.
 //!
-//! Elements are known by their namespaces, never by their prefixes. There are no document types, so no entities but the
-//! five that everybody knows; and nothing is nested deeper than a limit, because what is read is walked.
+//! Elements are identified by namespace, never by prefix. Document types are rejected, so only the five predefined
+//! entities exist. Nesting is limited, because the code walks documents recursively.
 
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -10,11 +10,11 @@ use super::scan;
 
 /// The namespace of WebDAV.
 pub(super) const DAV: &str = "DAV:";
-/// Most elements, texts and comments in one document.
+/// Maximum number of elements, texts and comments in one document.
 const NODES_MAX: u32 = 20_000;
 const XML: &str = "http://www.w3.org/XML/1998/namespace";
 
-/// Reads a document, or says what is wrong with it.
+/// Parses a document. Fails with a refusal that describes the error.
 pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Document<'_>, Refusal> {
     let text = std::str::from_utf8(text);
     let text = text.map_err(|_| Refusal::invalid("the body is not XML in UTF-8"))?;
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Document<'_>, Refus
         }
         why => Refusal::invalid(format!("the body is not XML: {why}")),
     })?;
-    // The parser lets a prefix be bound to nothing, which names no namespace.
+    // The parser accepts a prefix that is bound to an empty namespace, which XML does not allow.
     let is_unbound = |node: Node<'_, '_>| {
         node.namespaces().any(|bound| bound.name().is_some() && bound.uri().is_empty())
     };
@@ -38,17 +38,17 @@ pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Document<'_>, Refus
     Ok(document)
 }
 
-/// Is it the element of WebDAV of this name?
+/// Returns whether the node is the WebDAV element with this name.
 pub(super) fn is(node: &Node<'_, '_>, name: &str) -> bool {
     node.is_element() && node.tag_name().namespace() == Some(DAV) && node.tag_name().name() == name
 }
 
-/// The first element of WebDAV of this name in it.
+/// Returns the first child that is the WebDAV element with this name.
 pub(super) fn child<'a, 'i>(node: Node<'a, 'i>, name: &str) -> Option<Node<'a, 'i>> {
     node.children().find(|child| is(child, name))
 }
 
-/// All text in it.
+/// Returns all text in the node, at any depth.
 pub(super) fn text(node: Node<'_, '_>) -> String {
     node.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
 }
@@ -57,14 +57,14 @@ pub(super) fn text(node: Node<'_, '_>) -> String {
 /// text repeats a namespace with each element and attribute in it, so it can be far longer than the input.
 pub(super) fn render(node: Node<'_, '_>, bytes_max: usize) -> Option<String> {
     let mut out = String::new();
-    // The language it is in may be said further out.
+    // An element inherits the language from the elements around it.
     let said = node.ancestors().find_map(|outer| outer.attribute((XML, "lang")));
     let language = said.filter(|_| node.attribute((XML, "lang")).is_none());
     write(node, language, &mut out, bytes_max);
     (out.len() <= bytes_max).then_some(out)
 }
 
-/// The text is never nested deeper than the input. Past the limit, nothing is added.
+/// Appends a node to `out`. The output is never nested deeper than the input. Past the limit, nothing is appended.
 fn write(node: Node<'_, '_>, language: Option<&str>, out: &mut String, bytes_max: usize) {
     if out.len() > bytes_max {
         return;
@@ -98,7 +98,8 @@ fn write(node: Node<'_, '_>, language: Option<&str>, out: &mut String, bytes_max
     out.push_str(&format!("</{close}>"));
 }
 
-/// What an element begins and ends with. No answer of ours has a default namespace, so one without needs none.
+/// Returns the content of the start tag and of the end tag. Responses of this server have no default namespace, so an
+/// element without a namespace needs no declaration.
 fn tag(namespace: Option<&str>, name: &str) -> (String, String) {
     match namespace {
         None | Some("") => (name.into(), name.into()),
@@ -107,12 +108,12 @@ fn tag(namespace: Option<&str>, name: &str) -> (String, String) {
     }
 }
 
-/// An element with nothing in it.
+/// Renders an empty element.
 pub(super) fn empty(namespace: &str, name: &str) -> String {
     format!("<{}/>", tag(Some(namespace), name).0)
 }
 
-/// Text as it stands between or in tags.
+/// Escapes text for element content and attribute values.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -122,7 +123,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\n' | '\r' | '\t' => escaped.push_str(&format!("&#{};", u32::from(c))),
-            // XML has no way to say these.
+            // XML cannot represent these characters.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }

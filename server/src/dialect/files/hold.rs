@@ -192,7 +192,7 @@ async fn take(
         ttl: app.dialect.files.lock_ttl,
         session: Some(session.digest),
         metadata,
-        secret: Secret(crate::random::bytes()),
+        secret: Secret(leasehold_base::random::bytes()),
         peer: None,
     };
     Grip::take(app, &session.caller, vec![governing(app, path)], extent, terms).await

@@ -285,7 +285,7 @@ fn shown(files: &Files, caller: &Caller, session_id: String, deadline: Timestamp
 }
 
 fn new_id() -> String {
-    let bytes: [u8; SHOWN_BYTES + SECRET_BYTES] = crate::random::bytes();
+    let bytes: [u8; SHOWN_BYTES + SECRET_BYTES] = leasehold_base::random::bytes();
     bytes.iter().fold(String::new(), |mut id, byte| {
         let _ = write!(id, "{byte:02x}");
         id

@@ -1,4 +1,4 @@
-//! What this dialect answers, for the contract.
+//! This dialect's chapter of the OpenAPI document.
 
 use serde_json::json;
 
@@ -10,9 +10,9 @@ use super::wire::{
 use crate::app::App;
 use crate::contract::{Chapter, Operation, text, whole};
 
-/// What may be wrong with any request that has a body.
+/// Error statuses that any request with a body can return.
 const BODY: &[u16] = &[400, 408, 413, 415, 500, 503];
-/// Where the next question finds what it is about.
+/// Parameters of OpenAPI links: where a follow-up request finds its path parameter in this response.
 const LEASE: (&str, &str) = ("lease", "$response.body#/lease_id");
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {

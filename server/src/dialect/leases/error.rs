@@ -1,4 +1,4 @@
-//! From the engine's and the core's few kinds of "no" to a status and a body.
+//! Error responses: converts errors of the engine and rejections of the core to a status and a body.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,8 @@ use crate::door;
 use crate::engine;
 use crate::http::body::BadBody;
 
-/// An error answer of this dialect. Its body tells the time, so it is written by [`write`], on the way out.
+/// An error response of this dialect. Its body contains the server time, so [`write`] adds the body when the response
+/// leaves the handler.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -24,7 +25,7 @@ pub(super) struct Refusal {
     message: String,
 }
 
-/// Exactly these members.
+/// The body of an error response. It has exactly these members.
 #[derive(Serialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub(super) struct Failure {
@@ -77,24 +78,24 @@ impl Refusal {
         Self { status, code, message: message.into() }
     }
 
-    /// The request makes no sense.
+    /// Returns the error for an invalid request.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, message)
     }
 
-    /// The core refused what this dialect never asks for: a mistake of the server, told as one.
+    /// Returns the error for a rejection that requests of this dialect cannot cause, so it is a bug in the server.
     fn internal(what: &str) -> Self {
         let why = format!("internal error: {what}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::InternalError, why)
     }
 
-    /// No lease lasts this long here.
+    /// Returns the error for an invalid TTL.
     pub(super) fn ttl(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidTtl, message)
     }
 
-    /// What an acquire is refused with. A repeated one whose lease is over asks for what it cannot have back,
-    /// however that lease ended.
+    /// Converts the rejection of an acquire. If the request repeats one whose lease has ended, the code is
+    /// `LEASE_NOT_ACTIVE`, however the lease ended.
     pub(super) fn of_acquire(rejection: Rejection) -> Self {
         match rejection {
             Rejection::RequestSpent(how) => not_active(how, "the lease of this request_id"),
@@ -111,7 +112,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Gives a refusal its body. The other answers have theirs.
+/// Adds the body to an error response. Other responses already have one.
 pub(super) async fn write(State(app): State<App>, response: Response) -> Response {
     written(&app, response)
 }
@@ -161,7 +162,7 @@ impl From<Denied> for Refusal {
     }
 }
 
-/// Whatever it is, the same request with the same request_id may be sent again.
+/// After any engine error, the client can repeat the request with the same `request_id`.
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable, error.to_string())
@@ -202,7 +203,7 @@ impl From<Rejection> for Refusal {
                 Code::LimitReached,
                 "this lock has used every fencing token there is; use another lock name",
             ),
-            // Nobody has a session here, or asks for several locks.
+            // This dialect has no sessions, and no requests for several locks.
             Rejection::NoSuchSession => Self::internal("a session was asked for"),
             Rejection::Member { .. } | Rejection::Repeated { .. } => {
                 Self::internal("several locks were asked for")

@@ -1,4 +1,4 @@
-//! What handlers take out of a request before they begin.
+//! Extractors: the parts of a request that handlers need.
 
 use std::convert::Infallible;
 
@@ -14,7 +14,7 @@ use crate::dialect::{path, query};
 use crate::door::Arrival;
 use crate::http::body;
 
-/// The lease a path is about, as it was written.
+/// The lease id in the path, not yet parsed.
 pub(super) struct Lease(pub(super) String);
 
 impl FromRequestParts<App> for Lease {
@@ -25,7 +25,7 @@ impl FromRequestParts<App> for Lease {
     }
 }
 
-/// The lock a path is about. Whose it is stands elsewhere.
+/// The lock key in the path. The tenant is in the query or the body.
 pub(super) struct Lock(pub(super) String);
 
 impl FromRequestParts<App> for Lock {
@@ -41,11 +41,11 @@ async fn name(parts: &mut Parts, app: &App, which: &str) -> Result<String, Refus
     Ok(names.remove(which).unwrap_or_default())
 }
 
-/// Who asks and what they are, as far as the headers say. Without authentication they stand in for a credential.
+/// The identity and role that the request headers claim. Without authentication, they replace a credential.
 pub(super) struct Claimed {
     headers: HeaderMap,
     caller: Caller,
-    /// They ask from this machine.
+    /// The request comes from this machine, through a loopback address.
     is_near: bool,
 }
 
@@ -61,7 +61,8 @@ impl FromRequestParts<App> for Claimed {
 }
 
 impl Claimed {
-    /// Whoever says who they are can only speak for themselves.
+    /// Checks that the caller is allowed to act as this owner. With authentication, the owner must belong to the
+    /// caller's principal. Without, it must match the header `x-owner-id`, if that is present.
     pub(super) fn must_be(&self, owner_id: &str) -> Result<(), Refusal> {
         if self.caller.is_asked() {
             return self.must_be_of(owner_id);
@@ -74,14 +75,14 @@ impl Claimed {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
     }
 
-    /// The same for what is there already. What was acquired while nobody was asked who they are belongs to whoever is
-    /// not asked now either, by any name: who has its id, and may be anonymous, goes on with it.
+    /// Checks the same for an existing lease. A lease from before authentication was enabled belongs to the anonymous
+    /// principal, so an anonymous caller that knows its id can continue to use it under any owner id.
     pub(super) fn must_be_holder(&self, owner_id: &str) -> Result<(), Refusal> {
         let is_of_before = self.caller.is_asked() && self.caller.principal().is_anonymous();
         if is_of_before { Ok(()) } else { self.must_be(owner_id) }
     }
 
-    /// A principal speaks for itself, and for what it calls its own.
+    /// Checks that the owner id is the subject of the caller's principal, or begins with it and a slash.
     fn must_be_of(&self, owner_id: &str) -> Result<(), Refusal> {
         let subject = self.caller.principal().subject();
         let rest = owner_id.strip_prefix(subject);
@@ -92,8 +93,9 @@ impl Claimed {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
     }
 
-    /// What a header says of its sender is believed only where nobody has to prove anything: without authentication,
-    /// on this machine. With it, the right to revoke is asked for instead.
+    /// Checks that the caller is an admin. Without authentication, the role in the header `x-role` counts only if the
+    /// request comes from this machine. With authentication this check passes, because the right to revoke is checked
+    /// instead.
     pub(super) fn must_be_admin(&self) -> Result<(), Refusal> {
         if self.caller.is_asked() {
             return Ok(());
@@ -106,7 +108,7 @@ impl Claimed {
     }
 }
 
-/// The parameters of a query, all of them known.
+/// The query parameters. An unknown parameter is an error.
 pub(super) struct Params<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
@@ -117,7 +119,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
     }
 }
 
-/// A JSON body.
+/// The JSON body of a request.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send> FromRequest<App> for Body<T> {

@@ -1,4 +1,4 @@
-//! One lease: acquire, renew, release.
+//! Endpoints for one lease: acquire, renew and release.
 
 use axum::Json;
 use axum::extract::State;
@@ -32,10 +32,11 @@ pub(super) async fn acquire(
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
     claimed.must_be(&request.owner_id)?;
-    let (owner, secret) = (owner::of(&caller, &request.owner_id), Secret(crate::random::bytes()));
+    let (owner, secret) =
+        (owner::of(&caller, &request.owner_id), Secret(leasehold_base::random::bytes()));
     let take = Take(Acquire {
         ttl: Some(ttl),
-        // Terminal states are answered with 409, so they have to be known for a while.
+        // Requests for an ended lease get a 409, so the lease must stay known for a while.
         keep: true,
         request_id: Some(request.request_id.as_str().into()),
         peer,
@@ -89,15 +90,15 @@ pub(super) async fn release(
     Ok(Json(wire::lease(&app, &caller, origin, &lease)).into_response())
 }
 
-/// The proof a request offers, and what its answer will need to know besides the outcome. That is read before
-/// anything is done: a read that failed afterwards would make an error of what has happened.
+/// Returns the proof that a request contains, and the origin of the lease, which the response needs. The origin is read
+/// before the operation: if the read failed afterwards, a successful operation would be reported as an error.
 async fn proof(
     app: &App,
     caller: &Caller,
     (op, id): (Op, &str),
     owner_id: &str,
 ) -> Result<(Proof, Origin), Refusal> {
-    // A malformed id never reaches the engine, so it is counted here.
+    // A malformed id never reaches the engine, so the failed operation is counted here.
     let missing = || {
         app.metrics.ops.failed(Some(op));
         Rejection::NoSuchLease
@@ -111,7 +112,7 @@ async fn proof(
     Ok((Proof::Id { id, owner, token: None, lock: None }, origin))
 }
 
-/// Where a lease of this dialect came from, if it is still known.
+/// Returns the origin of a lease of this dialect, if the lease is still known.
 pub(super) async fn origin(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! One lock: look at it, take it away from whoever has it. And whether the server is well.
+//! Endpoints for one lock: read it, and release it by force. Also the health check.
 
 use axum::Json;
 use axum::extract::State;
@@ -50,7 +50,7 @@ pub(super) async fn force_release(
     Ok(Json(state(&app, &caller, key, leases.first(), false).await).into_response())
 }
 
-/// A lock with the lease that is or was on it.
+/// Returns the state of a lock, with its active lease or the one that was just released by force.
 async fn state(
     app: &App,
     caller: &Caller,
@@ -71,7 +71,8 @@ async fn state(
     }
 }
 
-/// Where a lease came from. What cannot be read is left out: the lock has been seen, or freed, already.
+/// Returns the origin of a lease. If it cannot be read, the idempotency key is omitted: the lock has already been read
+/// or released, so the request must not fail now.
 async fn of(app: &App, caller: &Caller, key: &LockKey, lease: &LeaseView) -> Origin {
     let unknown = Origin { key: key.clone(), idempotency_key: None };
     if lease.dialect != Dialect::Leases.number() {

@@ -1,4 +1,4 @@
-//! LS-SPEC-001: `/leases`, `/locks` and `/health`. The namespace is the tenant.
+//! The leases dialect (LS-SPEC-001): `/leases`, `/locks` and `/health`. Each tenant has a separate namespace.
 
 pub(super) mod contract;
 mod error;
@@ -17,18 +17,18 @@ use super::Listener;
 use crate::app::App;
 use crate::auth::Denied;
 
-/// The first words of its paths.
+/// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["leases", "locks", "health"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be told.
+/// The settings of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What comes before a tenant's name in the namespace of its locks.
+    /// Prefix of the tenant's name in the namespace of its locks.
     pub namespace_prefix: Arc<str>,
-    /// The shortest ttl.
+    /// Minimum TTL, in seconds.
     pub ttl_seconds_min: u64,
-    /// The longest ttl.
+    /// Maximum TTL, in seconds.
     pub ttl_seconds_max: u64,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
     let locks = Router::new()
         .route("/{lock}", get(lock::look))
         .route("/{lock}/force-release", post(lock::force_release));
-    // A nest answers for everything below it but its own name with a slash.
+    // A nested router does not match its own prefix with a trailing slash.
     let edge = Router::new()
         .route("/leases/", any(error::nothing_here))
         .route("/locks/", any(error::nothing_here))
@@ -57,14 +57,14 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .merge(ours(edge, app))
 }
 
-/// Whatever is wrong with these paths is said in this dialect's shape, which tells the time.
+/// Renders all errors of these routes in this dialect's format, which includes the server time.
 fn ours(router: Router<App>, app: &App) -> Router<App> {
     router
         .method_not_allowed_fallback(error::wrong_method)
         .layer(middleware::map_response_with_state(app.clone(), error::write))
 }
 
-/// Somebody may not do what they ask.
+/// Renders a denied request in this dialect's error format.
 pub(super) fn refuse(app: &App, denied: Denied) -> Response {
     error::written(app, error::Refusal::from(denied).into_response())
 }

@@ -1,5 +1,6 @@
-//! The shapes on the wire, and between them and the core's.
+//! The types of the API, and conversions between them and those of the core.
 
+use leasehold_base::calendar;
 use leasehold_core::{Ending, LeaseView, Limit, LockKey, Phase, Span, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,9 +9,9 @@ use serde_json::value::RawValue;
 use super::error::Refusal;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::dialect::{Dialect, calendar, lease_id, owner};
+use crate::dialect::{Dialect, lease_id, owner};
 
-/// `ttl_seconds` stays as it was written: whatever is no whole number has an error code of its own.
+/// `ttl_seconds` is kept as raw JSON, because a value that is not a whole number has a dedicated error code.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AcquireRequest {
@@ -62,7 +63,8 @@ pub(super) struct LockState {
     pub(super) server_time: String,
 }
 
-/// Exactly these members, always. What is null belongs to another dialect.
+/// A lease. All members are always present; those that do not apply, or that the caller is not allowed to see, are
+/// null.
 #[derive(Serialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = false))]
 pub(super) struct Lease {
@@ -88,24 +90,25 @@ enum Status {
     Expired,
 }
 
-/// The server is well.
+/// The server is healthy.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Health {
     pub(super) status: &'static str,
     pub(super) server_time: String,
 }
 
-/// What is true of a lease from its first moment to its last.
+/// The facts about a lease that never change.
 pub(super) struct Origin {
     pub(super) key: LockKey,
     /// The request id of its acquire.
     pub(super) idempotency_key: Option<String>,
 }
 
-/// A lease as it is shown. Its id is its proof in the dialect that gave it, and of no use in this one.
+/// Returns a lease as the caller is allowed to see it. The id of a lease proves it in the dialect that granted it, so
+/// leases of other dialects are shown without one.
 pub(super) fn lease(app: &App, caller: &Caller, origin: Origin, lease: &LeaseView) -> Lease {
     let wall = |at: Timestamp| calendar::to_millis(app.engine.wall_ms_of(at));
-    // What proves a lease is for whoever has it.
+    // Only the holder's principal may see the proof of a lease. Without authentication, every caller may.
     let is_own = !caller.is_asked() || caller.is(&lease.owner.principal);
     let is_ours = is_own && lease.dialect == Dialect::Leases.number();
     Lease {
@@ -132,7 +135,8 @@ pub(super) fn server_time(app: &App) -> String {
     calendar::to_millis(app.engine.wall_ms_of(app.engine.now()))
 }
 
-/// The core checks this as well, but only after the question of who asks, which comes second here.
+/// Checks the length of a field. The core checks it too, but this protocol reports length errors before it checks the
+/// caller's identity.
 fn check(field: &str, text: &str, bytes_max: usize, limit: Limit) -> Result<(), Refusal> {
     if (1..=bytes_max).contains(&text.len()) {
         return Ok(());
@@ -146,7 +150,7 @@ pub(super) fn check_owner(app: &App, owner_id: &str, request_id: &str) -> Result
     check("request_id", request_id, app.limits.request_id_bytes_max, Limit::RequestId)
 }
 
-/// A tenant's locks are in the namespace of its name, after the prefix the server was told.
+/// Returns the key of a tenant's lock. Its namespace is the tenant's name after the configured prefix.
 pub(super) fn key(app: &App, tenant_id: &str, lock_key: &str) -> Result<LockKey, Refusal> {
     check("tenant_id", tenant_id, tenant_bytes_max(app), Limit::Namespace)?;
     check("lock_key", lock_key, app.limits.name_bytes_max, Limit::Name)?;
@@ -154,18 +158,19 @@ pub(super) fn key(app: &App, tenant_id: &str, lock_key: &str) -> Result<LockKey,
     Ok(LockKey { namespace: namespace.into(), name: lock_key.into() })
 }
 
-/// How long a tenant's name may be.
+/// Returns the maximum length of a tenant's name, in bytes.
 pub(super) fn tenant_bytes_max(app: &App) -> usize {
     app.limits.namespace_bytes_max.saturating_sub(app.dialect.leases.namespace_prefix.len())
 }
 
-/// Whose lock it is. A lease from before the prefix was set belongs to a tenant of its namespace's name.
+/// Returns the tenant of a lock: its namespace without the prefix. For a lease from before the prefix was configured,
+/// it is the whole namespace.
 pub(super) fn tenant_id(app: &App, key: &LockKey) -> String {
     let prefix = &*app.dialect.leases.namespace_prefix;
     key.namespace.strip_prefix(prefix).unwrap_or(&key.namespace).into()
 }
 
-/// On whose word a lease is taken away, and why.
+/// Returns the reason that is recorded for a forced release: the actor, and its stated reason if there is one.
 pub(super) fn reason(app: &App, request: &ForceReleaseRequest) -> Result<String, Refusal> {
     check("actor", &request.actor, app.limits.owner_bytes_max, Limit::Owner)?;
     let given = request.reason.as_deref().filter(|reason| !reason.is_empty());

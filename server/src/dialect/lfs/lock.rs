@@ -28,7 +28,12 @@ pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
     let take = Take(Acquire {
         metadata: Some(wire::note(repository.name(), path, request.r#ref).into()),
         peer,
-        ..Acquire::new(lock, owner.clone(), Dialect::Lfs.number(), Secret(crate::random::bytes()))
+        ..Acquire::new(
+            lock,
+            owner.clone(),
+            Dialect::Lfs.number(),
+            Secret(leasehold_base::random::bytes()),
+        )
     });
     app.limits.check_acquire(&take.0)?;
     let taken = app.engine.ask(caller.permit(take)?).await?;

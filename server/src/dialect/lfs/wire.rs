@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_base::calendar;
 use leasehold_core::Timestamp;
 use leasehold_core::{Dialect as Number, Holding, LeaseNumber, LeaseRecord, LeaseView, Owner};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::dialect::{Dialect, calendar, name_of, owner};
+use crate::dialect::{Dialect, name_of, owner};
 
 /// What all its bodies are.
 pub(super) const KIND: &str = "application/vnd.git-lfs+json";

@@ -1,4 +1,4 @@
-//! What is asked of the server itself.
+//! Endpoints for the server itself: backups and the auth file.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::auth::{Caller, ReadAuth};
 use crate::backup::{Error, TakeBackup};
 
-/// Takes a backup. Where it goes is a setting: no request can name a path.
+/// Takes a backup. Its directory is a setting, so that no request can name a path.
 pub(super) async fn backup(
     State(app): State<App>,
     _: NoParams,
@@ -41,7 +41,8 @@ pub(super) async fn backup(
     }
 }
 
-/// Which auth file is in force: whoever changes it can wait until it is.
+/// Returns which auth file is in force, so that an operator who changed the file can wait until the change takes
+/// effect.
 pub(super) async fn auth(
     State(app): State<App>,
     _: NoParams,

@@ -1,4 +1,4 @@
-//! What this dialect answers, for the contract.
+//! This dialect's chapter of the OpenAPI document.
 
 use leasehold_api::{
     AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, AuthState, BackupTaken,
@@ -18,10 +18,10 @@ use super::operator::SessionParams;
 use crate::app::App;
 use crate::contract::{Chapter, Operation, millis, text, whole};
 
-/// What may be wrong with any request that has a body.
+/// Error statuses that any request with a body can return.
 const BODY: &[u16] = &[400, 408, 413, 415, 503];
 const NO_BODY: &[u16] = &[400, 503];
-/// Where the next question finds what it is about.
+/// Parameters of OpenAPI links: where a follow-up request finds its path parameter in this response.
 const LOCK: (&str, &str) = ("lock", "$response.body#/lock_name");
 const SESSION: (&str, &str) = ("session", "$response.body#/session_id");
 
@@ -158,7 +158,7 @@ fn groups() -> Vec<Operation> {
     ]
 }
 
-/// The body of a question about a lease that was just acquired.
+/// Returns the body of a follow-up request about a lease that was just acquired: its proof, and the fields in `more`.
 fn proof(mut more: Value) -> Value {
     for member in ["owner_id", "lease_id", "fencing_token"] {
         more[member] = format!("$response.body#/{member}").into();
@@ -235,7 +235,7 @@ fn fence() -> Operation {
         .refuse::<Failure>(BODY)
 }
 
-/// Each of them, and the same in any namespace.
+/// Returns the operations, and a copy of each with the namespace in the path.
 fn in_namespaces(operations: Vec<Operation>, limits: &Limits) -> Vec<Operation> {
     let name = text(1..=limits.namespace_bytes_max);
     let named = |operation: &Operation| {
@@ -250,7 +250,7 @@ fn in_namespaces(operations: Vec<Operation>, limits: &Limits) -> Vec<Operation> 
 fn bounded(chapter: Chapter, limits: &Limits) -> Chapter {
     let filled = |bytes_max| json!({"minLength": 1, "maxLength": bytes_max});
     let request_id = || filled(limits.request_id_bytes_max);
-    // A member that is left out is as good as null.
+    // An omitted member means the same as null.
     let none = |member: &str| json!({"properties": {member: {"type": "null"}}});
     let some = |member: &str| json!({"required": [member], "not": none(member)});
     let exclusive =

@@ -1,6 +1,6 @@
-//! The three calls that nearly all the traffic is, without the router: it would take as long to find them as it
-//! takes to do what they ask. Whatever is unusual about a request, be it only a letter in its path, goes the long way
-//! to the same handlers.
+//! The three most frequent calls, dispatched without the router: routing them would take as long as handling them. A
+//! request that is unusual in any way, such as one special character in its path, goes through the router to the same
+//! handlers.
 
 use axum::body::{Bytes, HttpBody};
 use axum::extract::State;
@@ -17,14 +17,14 @@ use crate::door::{Answer, Arrival};
 
 const PREFIX: &str = "/v1/locks/";
 
-/// A call that needs no router.
+/// A request that skips the router.
 pub(crate) struct Direct {
     verb: Verb,
-    /// Where the lock's name ends in the path.
+    /// The offset in the path at which the lock's name ends.
     name_end: usize,
 }
 
-/// What is asked.
+/// The operation that the last segment of the path names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     Acquire,
@@ -35,7 +35,7 @@ pub(crate) enum Verb {
 impl Verb {
     pub(crate) const ALL: [Self; 3] = [Self::Acquire, Self::Renew, Self::Release];
 
-    /// The route the router would have found.
+    /// Returns the route that the router would have matched.
     pub(crate) fn route(self) -> &'static str {
         match self {
             Verb::Acquire => "/v1/locks/{lock}/acquire",
@@ -46,7 +46,7 @@ impl Verb {
 }
 
 impl Direct {
-    /// `None` for everything that is not plainly one of them.
+    /// Recognizes a frequent call. Returns `None` for every other request, which then goes through the router.
     pub(crate) fn of<B>(request: &Request<B>) -> Option<Self> {
         if request.method() != Method::POST {
             return None;
@@ -67,7 +67,7 @@ impl Direct {
         self.verb
     }
 
-    /// As the router would.
+    /// Calls the handler that the router would call, and returns its response.
     pub(crate) async fn answer<B>(self, app: App, arrival: &Arrival, request: Request<B>) -> Answer
     where
         B: HttpBody<Data = Bytes>,

@@ -1,4 +1,4 @@
-//! From the engine's and the core's few kinds of "no" to a status and a body.
+//! Error responses: converts errors of the engine and rejections of the core to a status and a body.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -14,7 +14,7 @@ use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
-/// An error answer of this dialect.
+/// An error response of this dialect.
 #[derive(Debug)]
 pub(in crate::dialect) struct Refusal {
     status: StatusCode,
@@ -26,29 +26,29 @@ impl Refusal {
         Self { status, failure: Failure::new(code, why) }
     }
 
-    /// The body stopped coming.
+    /// Returns the error for a request body that did not arrive in time.
     pub(in crate::dialect) fn late() -> Self {
         let why = "the body stopped coming; nothing was changed";
         Self::new(StatusCode::REQUEST_TIMEOUT, Code::Timeout, why)
     }
 
-    /// The body ended before its end.
+    /// Returns the error for a request body that ended early.
     pub(in crate::dialect) fn broken_off() -> Self {
         Self::invalid("the body broke off; nothing was changed")
     }
 
-    /// The request makes no sense.
+    /// Returns the error for an invalid request.
     pub(in crate::dialect) fn invalid(why: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, why)
     }
 
-    /// The same, about one of several locks.
+    /// Adds to the message which of several locks the error is about.
     pub(super) fn of_member(mut self, n: usize) -> Self {
         self.failure.error = format!("locks[{n}]: {}", self.failure.error);
         self
     }
 
-    /// The same, about a renewal, whose ttl has a name of its own.
+    /// Converts the rejection of a renewal, where the field with the TTL is called `extend_by_ms`.
     pub(super) fn of_renewal(rejection: Rejection) -> Self {
         match rejection {
             Rejection::Limit(exceeded) if exceeded.limit == Limit::Ttl => {
@@ -58,23 +58,23 @@ impl Refusal {
         }
     }
 
-    /// The same in other words.
+    /// Replaces the message.
     pub(in crate::dialect) fn saying(mut self, why: String) -> Self {
         self.failure.error = why;
         self
     }
 
-    /// Something goes beyond a limit, said of what a dialect calls it.
+    /// Returns the error for an exceeded limit. `field` is the dialect's name for the limited value.
     pub(in crate::dialect) fn limited(exceeded: Exceeded, field: &str) -> Self {
         of_limit(exceeded, field)
     }
 
-    /// For dialects that say it in another shape: the status, the words, and whether to ask again.
+    /// Returns the status, the message and whether a retry can succeed, for dialects with another error format.
     pub(in crate::dialect) fn into_parts(self) -> (StatusCode, String, bool) {
         (self.status, self.failure.error, self.failure.retryable)
     }
 
-    /// The request makes sense, and the server cannot answer it.
+    /// Returns the error for a valid request that failed in the server.
     pub(super) fn failed(why: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)
     }
@@ -146,7 +146,7 @@ impl From<engine::Error> for Refusal {
     }
 }
 
-/// For dialects that keep content and have errors of this shape.
+/// For dialects that store content and use this error format.
 impl From<content::Error> for Refusal {
     fn from(error: content::Error) -> Self {
         let why = error.to_string();
@@ -177,7 +177,7 @@ impl From<content::Error> for Refusal {
     }
 }
 
-/// For rejections that are not themselves the answer to the question.
+/// For rejections that have no dedicated response in the protocol.
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
         let conflict = |code, why: String| Self::new(StatusCode::CONFLICT, code, why);

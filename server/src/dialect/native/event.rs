@@ -1,4 +1,4 @@
-//! What happens to locks, as Server-Sent Events.
+//! The event stream: what happens to locks, as Server-Sent Events.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
 use leasehold_core::{Ending, LockKey, Note, What, trimmed};
+use leasehold_store::{self as store, Cursor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, Sleep, sleep};
@@ -21,11 +22,11 @@ use super::stale::Staleness;
 use crate::app::App;
 use crate::auth::{Caller, Right};
 use crate::dialect::owner;
-use crate::engine::{self, Cursor, Interest, Next, Reader};
+use crate::engine::{Interest, Next, Reader};
 use crate::http::answers::Sending;
 use crate::http::shares::Client;
 
-/// A stream that has nothing to tell says so this often, so that whoever is between keeps it open.
+/// Interval of keep-alive comments on an idle stream, so that proxies do not close it.
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(15);
 const SIGN_OF_LIFE: &[u8] = b":\n\n";
 
@@ -49,7 +50,7 @@ pub(super) async fn watch(
     client: Client,
     Params(params): Params<WatchParams>,
 ) -> Result<Response, Refusal> {
-    // Whatever is no text is no id either.
+    // A header value that is not text cannot be an id; `?` makes parsing fail.
     let last_seen = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?"));
     let since = last_seen
         .or(params.since.as_deref())
@@ -92,8 +93,8 @@ pub(super) async fn watch(
     Ok((head, Body::from_stream(frames)).into_response())
 }
 
-/// A reader's events as they go over the wire. Ends when the engine does, so that watching does not hold up a shutdown,
-/// and when its reader may see none of them any more.
+/// The body of an event stream. It ends when the engine stops, so that open streams do not delay a shutdown, and when
+/// the client loses the right to see any of the events.
 struct Frames {
     reader: Reader,
     caller: Caller,
@@ -128,13 +129,15 @@ impl Stream for Frames {
 }
 
 impl Frames {
-    /// By what its reader may now, not by what they might when they came.
+    /// Returns whether the client is allowed to see a lock, by the policy in force now and not the one when it
+    /// connected.
     fn is_seen(&self, lock: &LockKey) -> bool {
         !self.caller.is_asked() || self.caller.by_now().check(Right::Read, lock).is_ok()
     }
 
-    /// What is the same for all is made once. A suspicion of deadlock is not: it speaks of other locks too.
-    fn frame(&self, event: &engine::Event) -> Bytes {
+    /// Returns the bytes of an event. They are rendered once and shared by all streams, except for a suspected
+    /// deadlock: it names other locks, which not every client is allowed to see.
+    fn frame(&self, event: &store::Event) -> Bytes {
         let generation = self.generation;
         if self.caller.is_asked() && is_suspicion(event.fact.what) {
             return render(generation, event, |lock| self.is_seen(lock));
@@ -160,13 +163,13 @@ fn is_suspicion(what: What) -> bool {
     what == What::Noted(Note::DeadlockSuspected)
 }
 
-fn render(generation: u64, event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> Bytes {
+fn render(generation: u64, event: &store::Event, shows: impl Fn(&LockKey) -> bool) -> Bytes {
     let (_, name) = kind(event.fact.what);
     frame(name, Some(Cursor { generation, id: event.id }), &wire(event, shows))
 }
 
-/// An event on the wire, for a reader who may see these locks.
-pub(crate) fn wire(event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> Event {
+/// Converts an event to its API type. `shows` decides which locks the description of a suspected deadlock can name.
+pub(crate) fn wire(event: &store::Event, shows: impl Fn(&LockKey) -> bool) -> Event {
     let fact = &event.fact;
     let reason = fact.reason.as_deref();
     let shows = |name: &str| shows(&LockKey::new(fact.lock.namespace.clone(), name));
@@ -188,8 +191,9 @@ pub(crate) fn wire(event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> E
     }
 }
 
-/// An event as a webhook tells of it: with its id, by which one that comes twice is known.
-pub(crate) fn note(generation: u64, event: &engine::Event) -> Vec<u8> {
+/// Returns an event as the JSON body of a webhook call. It includes the event's id, so that the receiver can recognize
+/// duplicates.
+pub(crate) fn note(generation: u64, event: &store::Event) -> Vec<u8> {
     #[derive(Serialize)]
     struct Note {
         id: String,
@@ -197,18 +201,18 @@ pub(crate) fn note(generation: u64, event: &engine::Event) -> Vec<u8> {
         event: Event,
     }
     let id = Cursor { generation, id: event.id }.to_string();
-    // Texts and numbers can always be written.
+    // Serializing text and numbers cannot fail.
     serde_json::to_vec(&Note { id, event: wire(event, |_| true) }).unwrap_or_default()
 }
 
-/// One Server-Sent Event. JSON has no line breaks but escaped ones.
+/// Formats one Server-Sent Event. The data fits on one line, because JSON escapes line breaks.
 fn frame(name: &str, id: Option<Cursor>, data: &impl Serialize) -> Bytes {
     let data = serde_json::to_string(data).unwrap_or_default();
     let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
     format!("{id}event: {name}\ndata: {data}\n\n").into()
 }
 
-/// What it is called on the wire.
+/// Returns the API type and the Server-Sent Events name of an event.
 fn kind(what: What) -> (EventKind, &'static str) {
     match what {
         What::Queued => (EventKind::Queued, "queued"),
@@ -225,7 +229,7 @@ fn kind(what: What) -> (EventKind, &'static str) {
     }
 }
 
-/// An event id from the client; `what` says where it stood.
+/// Parses an event id from the client. `what` names the parameter, for the error message.
 pub(super) fn parse_id(what: &str, id: &str) -> Result<Cursor, Refusal> {
     id.parse().map_err(|()| Refusal::invalid(format!("{what}: is not an event id")))
 }

@@ -1,4 +1,4 @@
-//! What handlers take out of a request before they begin.
+//! Extractors: the parts of a request that handlers need.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,17 +7,18 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{Request, Uri};
+use leasehold_base::clock::Instant;
 use leasehold_core::{Limit, LockKey};
 use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::clock::Instant;
 use crate::dialect::{path, query};
 use crate::door::Arrival;
 use crate::http::body;
 
-/// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
+/// The time at which the request arrived. `expires_after_send_ms` in the response counts from here, however long the
+/// request waited for a lock.
 pub(super) struct Received(pub(super) Instant);
 
 impl FromRequestParts<App> for Received {
@@ -32,7 +33,7 @@ async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String, String>, 
     path::names(parts, app).await.map_err(Refusal::invalid)
 }
 
-/// The namespace a path is about.
+/// The namespace in the path, or the configured one if the path names none.
 pub(super) struct Namespace(pub(super) Arc<str>);
 
 impl FromRequestParts<App> for Namespace {
@@ -47,12 +48,12 @@ impl FromRequestParts<App> for Namespace {
     }
 }
 
-/// For paths that say there is a namespace but not which.
+/// Rejects paths in which the name of the namespace is empty.
 pub(super) async fn empty_namespace() -> Refusal {
     Refusal::invalid("the namespace in the path is empty")
 }
 
-/// The lock a path is about.
+/// The lock that the path names.
 pub(super) struct Lock(pub(super) LockKey);
 
 impl FromRequestParts<App> for Lock {
@@ -67,7 +68,7 @@ impl FromRequestParts<App> for Lock {
     }
 }
 
-/// The session a path is about.
+/// The session id in the path.
 pub(super) struct SessionId(pub(super) String);
 
 impl FromRequestParts<App> for SessionId {
@@ -78,7 +79,7 @@ impl FromRequestParts<App> for SessionId {
     }
 }
 
-/// The number a path ends in; `None` if it is none.
+/// The number at the end of the path; `None` if it is malformed.
 pub(super) struct Number(pub(super) Option<u64>);
 
 impl FromRequestParts<App> for Number {
@@ -90,7 +91,7 @@ impl FromRequestParts<App> for Number {
     }
 }
 
-/// The parameters of a query, all of them known.
+/// The query parameters. An unknown parameter is an error.
 pub(super) struct Params<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
@@ -101,7 +102,8 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
     }
 }
 
-/// For calls that take no parameters: there are none. Calls with a body need not ask, because [`Body`] does.
+/// Rejects query parameters, for calls that take none. Calls with a body do not need this, because [`Body`] does the
+/// same.
 pub(super) struct NoParams;
 
 impl FromRequestParts<App> for NoParams {
@@ -112,12 +114,12 @@ impl FromRequestParts<App> for NoParams {
     }
 }
 
-/// A parameter that nobody knows may be meant to change everything, like `dry_run`.
+/// Rejects query parameters instead of ignoring them: a client might rely on an unknown one, as on `dry_run`.
 fn no_params(uri: &Uri) -> Result<(), Refusal> {
     query::none(uri).map_err(Refusal::invalid)
 }
 
-/// The JSON body of a call without parameters.
+/// The JSON body of a call that takes no query parameters.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<T: DeserializeOwned> Body<T> {

@@ -1,4 +1,5 @@
-//! Is a token stale? Advisory: only the thing being protected can ask without a race.
+//! Checks whether a fencing token is stale. The check is advisory: only the protected resource can check without a
+//! race.
 
 use axum::Json;
 use axum::extract::State;
@@ -23,7 +24,7 @@ pub(super) async fn check(
     app.limits.check_key(&key)?;
     let read = caller.permit(ReadLock { key, n_queue_max: 0 })?;
     let view = app.engine.ask(read).await??;
-    // While a lease is active no later grant can conflict with it: active is not stale.
+    // No later grant can conflict with an active lease, so its token is not stale.
     let accepted = view.holders.iter().any(|holder| holder.token.get() == request.fencing_token);
     Ok(Json(FenceVerdict { accepted, last_token: view.last_token.get() }).into_response())
 }

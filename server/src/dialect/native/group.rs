@@ -1,4 +1,4 @@
-//! Several locks or none: acquire, renew, release. And a wait that is ended, for one lock or several.
+//! Endpoints for several locks, all or none: acquire, renew and release. Also cancels waits, for one lock or several.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use leasehold_api::{
     NotRenewedAll, Reason, ReleaseAllRequest, ReleasedAll, ReleasedLease, RenewAllRequest, Renewed,
     WantedLock,
 };
+use leasehold_base::clock::Instant;
 use leasehold_core::{
     Acquire, AcquireAll, Cancel, Ending, Extend, Grant, LockKey, Mode, Other, Proof, Rejection,
     ReleaseAll, RenewAll, Secret, Span, Wait,
@@ -22,7 +23,6 @@ use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right};
-use crate::clock::Instant;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
@@ -43,16 +43,16 @@ pub(super) async fn acquire(
 ) -> Result<door::Answer, Refusal> {
     let mut acquire = to_acquire(&app, &namespace, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
-    // `n` is a place in the request.
+    // `n` is the index of a lock in the request.
     let key = |n: usize| LockKey::new(namespace.clone(), request.locks[n].lock_name.as_str());
     if caller.is_asked() {
-        // What makes no sense is told so before anybody asks whether it is allowed.
+        // An invalid request is reported as invalid before the caller's rights are checked.
         acquire.first.wait = Wait::Connected(wait);
         app.limits.check_acquire(&acquire.first)?;
         (1..request.locks.len()).try_for_each(|n| app.limits.check_key(&key(n)))?;
     }
     let waiting = Waiting::by(&acquire.first);
-    // What is too long stays so.
+    // A wait above the limit is not shortened, so that the engine rejects it.
     let patience = match wait <= app.limits.wait_max {
         true => caller.patience(app.engine.left_of(wait, now), &app.engine),
         false => wait,
@@ -74,7 +74,7 @@ pub(super) async fn acquire(
             let refused = lock::not_acquired(&app, key(n), *why);
             Ok(refused.map_err(|refusal| refusal.of_member(n))?.into())
         }
-        // One lock alone is a member of nothing.
+        // If the request names a single lock, the rejection does not name a member of a group.
         Ok(Err(rejection)) if request.locks.len() == 1 => {
             Ok(lock::not_acquired(&app, key(0), rejection)?.into())
         }
@@ -122,7 +122,7 @@ fn to_acquire(
 }
 
 fn secret() -> Secret {
-    Secret(crate::random::bytes())
+    Secret(leasehold_base::random::bytes())
 }
 
 fn mode((n, wanted): (usize, &WantedLock)) -> Result<Mode, Refusal> {
@@ -136,7 +136,7 @@ fn acquired(app: &App, now: Instant, request: &AcquireAllRequest, grants: &[Gran
         lease_id: lease_id::render(grant.lease.id),
         fencing_token: grant.lease.token.get(),
     };
-    // They may have been renewed one by one since: what is said of all is true of the first to expire.
+    // The leases might have been renewed separately since their grant, so the response has the earliest deadline.
     let deadline = grants.iter().filter_map(|grant| grant.lease.deadline).min();
     let expiry = deadline.map(|deadline| app.engine.expiry(deadline, now));
     let body = AcquiredAll {
@@ -161,7 +161,7 @@ pub(super) async fn renew(
         return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
     let proofs = proofs(&app, &caller, &namespace, &request.owner_id, &request.leases)?;
-    // Whoever has no right is told so, whatever they send.
+    // Rights are checked before proofs: a caller without the right gets the same response for every proof.
     for lease in request.leases.iter().filter(|_| caller.is_asked()) {
         let key = LockKey::new(namespace.clone(), lease.lock_name.as_str());
         app.limits.check_key(&key)?;
@@ -205,7 +205,7 @@ fn not_renewed(lost: &HeldLease) -> Response {
     json(StatusCode::CONFLICT, &refusal)
 }
 
-/// One for each lease; `None` if what was sent cannot be any lease's.
+/// Returns a proof for each lease of the request; `None` for a lease whose fields are malformed.
 fn proofs(
     app: &App,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! What happened to locks, also long ago: newest first, from memory and then from disk.
+//! The history of locks: past events, newest first, from memory and then from disk.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,6 +6,7 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{History, PastEvent};
 use leasehold_core::LockKey;
+use leasehold_store::{Cursor, EventId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,9 +15,8 @@ use super::event::{parse_id, wire};
 use super::extract::{Lock, Namespace, Params};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::engine::{Cursor, EventId};
-use crate::past;
-use crate::store::history::Asked;
+use crate::engine::{PastEvents, ReadHistory};
+use leasehold_store::history::Query;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -24,14 +24,14 @@ const LIMIT_MAX: usize = 1000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryParams {
-    /// Only what happened to leases of this owner.
+    /// Only events of this owner's leases.
     owner: Option<String>,
-    /// Only what happened at or after this time, in epoch milliseconds.
+    /// Only events at or after this time, in epoch milliseconds.
     since: Option<i64>,
-    /// At most this many.
+    /// Maximum number of events.
     #[schemars(range(min = 1, max = LIMIT_MAX))]
     limit: Option<usize>,
-    /// Where to go on: the `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -78,17 +78,12 @@ async fn answer(
     } else if let Some(relay) = &app.relay {
         relay.catch_up(&app.engine).await;
     }
-    let asked = Asked {
-        namespace: Some(namespace),
-        lock,
-        owner: params.owner,
-        since_ms: params.since,
-        ..Asked::default()
-    };
-    let asked = caller.permit(asked)?;
-    let view = asked.view.clone();
-    let found = past::find(&app, asked, cursor.map(|cursor| cursor.id), limit).await;
-    let past::Found { events, before, gaps } = found.map_err(Refusal::failed)?;
+    let query =
+        Query { namespace: Some(namespace), lock, owner: params.owner, since_ms: params.since };
+    let asked = caller.permit(ReadHistory { query, ..ReadHistory::default() })?;
+    let (view, before) = (asked.view.clone(), cursor.map(|cursor| cursor.id));
+    let found = app.archive.find(&app.engine, asked, before, limit).await;
+    let PastEvents { events, before, gaps } = found.map_err(Refusal::failed)?;
     let name = |id: EventId| Cursor { generation, id }.to_string();
     let shows = |lock: &LockKey| view.shows(lock);
     let events =
@@ -104,5 +99,6 @@ async fn answer(
     Ok(response)
 }
 
-/// The records of which this server knows nothing, among those an answer looks at: it was away, and nobody kept them.
+/// Response header that names ranges of records whose events are missing from the history: this server was down when
+/// they were written, and they were gone from the store when it came back.
 const GAPS: HeaderName = HeaderName::from_static("leasehold-history-gaps");

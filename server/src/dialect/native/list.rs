@@ -1,4 +1,4 @@
-//! Many locks.
+//! Lists the locks of a namespace, in pages.
 
 use axum::Json;
 use axum::extract::State;
@@ -27,14 +27,14 @@ pub(super) struct ListParams {
     /// Only locks whose name begins with this.
     #[serde(default)]
     prefix: String,
-    /// Only locks this owner has or waits for.
+    /// Only locks that this owner holds or waits for.
     owner: Option<String>,
-    /// Only locks that stand like this.
+    /// Only locks in this state.
     state: Option<StateParam>,
-    /// At most this many.
+    /// Maximum number of locks.
     #[schemars(range(min = 1, max = LIMIT_MAX))]
     limit: Option<usize>,
-    /// Where to go on: the `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[schemars(regex(pattern = "^([0-9a-f]{2})+$"))]
     cursor: Option<String>,
 }
@@ -89,23 +89,23 @@ pub(super) async fn list(
     Ok(Pieces::answer(sending, r#"{"locks":["#, |pieces| list.send(locks, pieces)))
 }
 
-/// A list on its way: where it is, and how much of it was shown.
+/// A list response in progress.
 struct Listing {
     app: App,
     caller: Caller,
     limit: usize,
     filter: Filter,
-    /// The name of the last one that was shown.
+    /// The name of the last lock in the response so far.
     last: Option<Box<str>>,
     n_shown: usize,
     is_over: bool,
 }
 
 impl Listing {
-    /// Some more of it.
+    /// Reads the next locks of the list from the engine.
     async fn next(&mut self) -> Result<LockPage, Refusal> {
         self.filter.n_max = self.limit - self.n_shown;
-        // One turn of the engine looks at a bounded number of locks, so a page can take several.
+        // One engine turn scans a bounded number of locks, so a page can take several turns.
         let ask = self.caller.permit(ListLocks(self.filter.clone()))?;
         let page = self.app.engine.ask(ask).await?;
         self.n_shown += page.locks.len();
@@ -121,13 +121,13 @@ impl Listing {
         wire::lock_state(&self.app, key, view, self.app.engine.now())
     }
 
-    /// Where to go on after it. Only what was shown may be told: the name the engine goes on after need not be the
-    /// reader's to see.
+    /// Returns the cursor of the next page, if there is one. It contains the last lock in the response, not the
+    /// engine's own position, which can be a lock that the caller is not allowed to see.
     fn cursor(&self) -> Option<String> {
         self.filter.after.as_ref().and(self.last.as_deref()).map(cursor::of)
     }
 
-    /// The rest of it, after what was shown already.
+    /// Sends the list: first the locks that were already read, then the rest.
     async fn send(mut self, first: Vec<LockState>, mut pieces: Pieces) -> Result<(), BrokenOff> {
         for lock in first {
             pieces.item(&lock).await?;

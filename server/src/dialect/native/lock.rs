@@ -1,4 +1,4 @@
-//! One lock: acquire, renew, release, look, revoke.
+//! Endpoints for one lock: acquire, renew, release, read and revoke.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use leasehold_api::{
     AcquireRequest, Acquired, NotAcquired, NotReleased, NotRenewed, Reason, ReleaseRequest,
     Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
 };
+use leasehold_base::clock::Instant;
 use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
     Rejection, Release, Renew, Secret, Span, Target, Timestamp, Token, Wait,
@@ -20,7 +21,6 @@ use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right};
-use crate::clock::Instant;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;
@@ -29,9 +29,9 @@ use crate::http::json;
 use crate::metrics::Op;
 use crate::operator;
 
-/// How much of a queue is shown.
+/// Maximum number of waiters in the state of a lock.
 const QUEUE_SHOWN: usize = 100;
-/// When to come back if another process held the database.
+/// Recommended retry delay if another process holds the database.
 const BUSY_RETRY_MS: u64 = 50;
 
 type Answer = Result<Response, Refusal>;
@@ -48,13 +48,13 @@ pub(super) async fn acquire(
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     let mut acquire = to_acquire(&app, &key, counted, &caller, &request)?;
     if caller.check(Right::Acquire, &key).is_err() {
-        // What makes no sense is told so, not that it is not allowed. Otherwise the engine looks.
+        // An invalid request is reported as invalid, not as forbidden. For allowed callers, the engine checks this.
         acquire.wait = Wait::Connected(wait);
         app.limits.check_acquire(&acquire)?;
     }
     let is_watched = caller.is_asked() && wait > Span::ZERO;
     let waiting = is_watched.then(|| Waiting::by(&acquire));
-    // What is too long stays so.
+    // A wait above the limit is not shortened, so that the engine rejects it.
     let patience = match wait <= app.limits.wait_max {
         true => caller.patience(app.engine.left_of(wait, now), &app.engine),
         false => wait,
@@ -88,7 +88,7 @@ fn to_acquire(
 ) -> Result<Acquire, Refusal> {
     let mode = wire::mode(request.mode, request.limit).map_err(Refusal::invalid)?;
     let owner = owner::of(caller, &request.owner_id);
-    let secret = Secret(crate::random::bytes());
+    let secret = Secret(leasehold_base::random::bytes());
     Ok(Acquire {
         mode,
         ttl: wire::ttl(request.ttl_ms, request.session_id.is_some())?,
@@ -145,13 +145,13 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
     }
 }
 
-/// The database is another process's for the moment: nothing was done.
+/// Returns the response for a request that had no effect because another process holds the database.
 pub(super) fn busy(app: &App, key: LockKey) -> Response {
     let why = "another process holds the database; the request had no effect";
     refuse(app, key, Reason::BusyRetry, why, None, BUSY_RETRY_MS)
 }
 
-/// The answer to a wait that began then, was to last so long, and ended without a grant.
+/// Returns the response for a wait that ended without a grant. `began` is its start and `wait` the requested duration.
 pub(super) fn wait_over(
     app: &App,
     key: LockKey,
@@ -185,10 +185,10 @@ pub(super) fn wait_over(
     refuse(app, key, Reason::WaitTimeout, why, current, retry)
 }
 
-/// Who is in the way.
+/// The owner whose lease or grace period prevents the grant.
 struct Current {
     owner: Owner,
-    /// `None` for this protocol.
+    /// The dialect of the lease; `None` stands for the native dialect.
     dialect: Option<leasehold_core::Dialect>,
     deadline: Option<Timestamp>,
     metadata: Option<Arc<[u8]>>,
@@ -239,7 +239,7 @@ pub(super) async fn renew(
         return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
     app.limits.check_key(&key)?;
-    // Before the proof: whoever has no right is told so, whatever they send.
+    // The right is checked before the proof: a caller without it gets the same response for every proof.
     caller.check(Right::Acquire, &key)?;
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else {
@@ -301,7 +301,7 @@ pub(super) async fn release(
     }
 }
 
-/// Has somebody else the lock of a lease that ended?
+/// Returns whether the lock of an ended lease is held again, if the caller is allowed to read that lock.
 async fn is_anothers(
     app: &App,
     caller: &Caller,
@@ -311,7 +311,7 @@ async fn is_anothers(
     let read = ReadLease::new(number, Dialect::Native.number());
     let lease = app.engine.ask(caller.own(read)).await?;
     let Some(lease) = lease else { return Ok(false) };
-    // Whoever may not look at the lock is not told who has it now.
+    // A caller without the right to read the lock must not learn that it is held.
     let Ok(read) = caller.permit(ReadLock { key: lease.lock, n_queue_max: 0 }) else {
         return Ok(false);
     };
@@ -338,7 +338,7 @@ pub(super) fn is_not_theirs(rejection: &Rejection) -> bool {
     )
 }
 
-/// `None` if what was sent cannot be any lease's.
+/// Builds the proof from the fields of a request; `None` if they are malformed and cannot belong to any lease.
 pub(super) fn proof(
     caller: &Caller,
     key: LockKey,

@@ -32,14 +32,14 @@ pub(crate) use direct::{Direct, Verb};
 pub(in crate::dialect) use error::Refusal;
 pub(crate) use event::{note, wire as told};
 
-/// The first words of its paths.
+/// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be told.
+/// The settings of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The namespace of `/v1/locks`.
+    /// The namespace for paths that do not name one, such as `/v1/locks`.
     pub namespace: Arc<str>,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/namespaces//{*rest}", any(extract::empty_namespace))
 }
 
-/// Somebody may not do what they ask.
+/// Renders a denied request in this dialect's error format.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     error::Refusal::from(denied).into_response()
 }

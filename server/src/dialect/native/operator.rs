@@ -1,4 +1,4 @@
-//! What an operator does: revoke what somebody has, maintenance, sessions.
+//! Endpoints for operators: revoke leases, maintenance mode, sessions.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -21,7 +21,7 @@ use crate::engine::{ListSessions, ReadMaintenance};
 use crate::http::json;
 use crate::operator;
 
-/// Most leases that are named in the answer to a revocation.
+/// Maximum number of leases in the response to a revocation.
 const SHOWN_MAX: usize = 1000;
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -54,7 +54,7 @@ pub(super) async fn revoke(
     if !is_dry {
         operator::tell_all(&app, &caller, &whose, reason, n_revoked);
     }
-    // They were found in an order that depends on what others have.
+    // The leases were found in an order that depends on the leases of other owners.
     revoked.sort_by(|a, b| place(a).cmp(&place(b)));
     Ok(json(StatusCode::OK, &RevokedAll { dry_run: request.dry_run, n_revoked, revoked }))
 }
@@ -102,10 +102,10 @@ pub(super) async fn set_maintenance(
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionParams {
-    /// At most this many.
+    /// Maximum number of sessions.
     #[schemars(range(min = 1, max = LIMIT_MAX))]
     limit: Option<usize>,
-    /// Where to go on: the `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[schemars(regex(pattern = "^[0-9]{1,19}$"))]
     cursor: Option<String>,
 }

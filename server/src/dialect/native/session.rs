@@ -1,4 +1,4 @@
-//! Sessions.
+//! Endpoints for sessions: open, read, keep alive and close.
 
 use axum::Json;
 use axum::extract::State;
@@ -29,7 +29,7 @@ pub(super) async fn open(
     if request.ttl_ms == 0 {
         return Err(Refusal::invalid("ttl_ms must be more than 0"));
     }
-    let secret: [u8; 32] = crate::random::bytes();
+    let secret: [u8; 32] = leasehold_base::random::bytes();
     let session_id: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let open = OpenSession {
         digest: wire::session_digest(&session_id),

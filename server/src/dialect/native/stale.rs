@@ -1,4 +1,4 @@
-//! The events `stale` and `current`: they tell readers that events can be late, and that they no longer are.
+//! The events `stale` and `current`, which inform clients that events can be late, and that they no longer are.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use tokio_stream::wrappers::WatchStream;
 
 use crate::engine::EngineHandle;
 
-/// The state that one reader knows of.
+/// Tracks which of the two events one client got last.
 pub(super) struct Staleness {
     changes: WatchStream<bool>,
     is_told: bool,

@@ -1,4 +1,4 @@
-//! A wait that lasts as long as whoever waits may have what they wait for.
+//! Waiting for locks. A wait ends when the caller loses the right to the locks.
 
 use leasehold_core::{Acquire, Cancel};
 
@@ -7,9 +7,9 @@ use crate::app::App;
 use crate::auth::{Caller, Denied};
 use crate::engine::{Ask, Call, Error};
 
-/// A wait that is about to begin.
+/// A request that is about to wait for locks.
 pub(super) struct Waiting {
-    /// How to end it, if it could be come back to.
+    /// The command that removes a parked wait from the queue; `None` if the request has no id and so is never parked.
     cancel: Option<Cancel>,
 }
 
@@ -25,8 +25,8 @@ impl Waiting {
         Self { cancel }
     }
 
-    /// The answer. Whoever loses the right to have it, or whose credential counts no more, leaves the queue and is told
-    /// why.
+    /// Waits for the engine's response. If the caller's right is revoked or its credential becomes invalid in the
+    /// meantime, the wait ends and the caller gets that reason.
     pub(super) async fn answer<A: Ask>(
         self,
         app: &App,
@@ -38,14 +38,15 @@ impl Waiting {
         let denied = tokio::select! {
             answer = call => {
                 if is_over(&answer) {
-                    // It may have been ended because of that.
+                    // The wait might have ended because the caller's credential expired.
                     caller.still(&app.engine).and_then(|now| may(&now))?;
                 }
                 return Ok(answer);
             }
             denied = caller.denied(&app.engine, &may) => denied,
         };
-        // By now the call is gone, and what has a request id would keep its place for a while.
+        // The call is dropped by now, which only parks a wait with a request id: it would keep its place in the queue
+        // for a while.
         if let Some(cancel) = self.cancel {
             let _ = app.engine.ask(caller.own(cancel)).await?;
         }

@@ -1,4 +1,4 @@
-//! One's own lease, watched: a stream that tells of its end.
+//! Watches one lease for its holder: a stream that reports the end of the lease.
 
 use std::convert::Infallible;
 
@@ -54,7 +54,7 @@ pub(super) async fn watch(
     let staleness = Staleness::of(&app.engine);
     let engine = app.engine.clone();
     let stopped = Box::pin(async move {
-        // One's own lease needs no right to be watched, but somebody to be known.
+        // Watching one's own lease needs no right, but the caller's credential must stay valid.
         tokio::select! {
             () = engine.stopped() => {}
             _ = caller.denied(&engine, |_| Ok(())) => {}
@@ -64,7 +64,7 @@ pub(super) async fn watch(
     let events = Until { events, staleness, is_over: false, stopped, _sending: sending };
     let events = events.map(Ok::<_, Infallible>);
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
-    // By itself it would only ask to be asked for again.
+    // The default header of `Sse` is `no-cache`, with which a cache can still store the response.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
@@ -90,14 +90,15 @@ fn not_held() -> Refusal {
     Refusal::new(StatusCode::CONFLICT, Code::LeaseNotHeld, why)
 }
 
-/// The last event of a server that might not know of the end of the lease, because it cannot reach its store. The
-/// client then watches the lease at the server that leads.
+/// Returns the last event of a server that might miss the end of the lease, because it cannot reach its store. The
+/// client then watches the lease at the leader.
 fn stale() -> SseEvent {
     let reason = "this server cannot reach the store: watch the lease at another server";
     SseEvent::default().event("stale").json_data(Gap { reason: reason.into() }).unwrap_or_default()
 }
 
-/// A stream that ends when the engine does, so that watching does not hold up a shutdown, and when the server is stale.
+/// A stream that ends when the engine stops, so that open streams do not delay a shutdown, and when the server cannot
+/// reach its store.
 struct Until<S> {
     events: std::pin::Pin<Box<S>>,
     staleness: Staleness,

@@ -1,4 +1,4 @@
-//! Between the shapes on the wire and the core's.
+//! Conversions between the types of the API and those of the core.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::error::Refusal;
 use crate::app::App;
 use crate::dialect::{metadata, owner};
 
-/// Only a hash of a session's id is ever kept.
+/// Returns the hash under which a session is stored. The id itself is a secret and is never stored.
 pub(super) fn session_digest(session_id: &str) -> SessionDigest {
     SessionDigest(Sha256::digest(session_id.as_bytes()).into())
 }
 
-/// The mode these two fields ask for, or what is wrong with them.
+/// Returns the lock mode that the fields `mode` and `limit` select, or why they are invalid.
 pub(super) fn mode(
     mode: Option<Mode>,
     limit: Option<u32>,
@@ -38,7 +38,8 @@ pub(super) fn ttl(ttl_ms: Option<u64>, has_session: bool) -> Result<Option<Span>
     }
 }
 
-/// How long the locks stay reserved for their last owner, if they can be.
+/// Returns how long the locks stay reserved for their last owner after expiry. Only exclusive leases can have a grace
+/// period.
 pub(super) fn grace(
     grace_ms: Option<u64>,
     modes: &[leasehold_core::Mode],
@@ -58,12 +59,12 @@ pub(super) fn metadata(app: &App, metadata: Option<&Value>) -> Result<Option<Arc
     Ok(Some(bytes.into()))
 }
 
-/// Epoch milliseconds, for display.
+/// Returns a deadline as epoch milliseconds, for display only.
 pub(super) fn expiry_ms(app: &App, deadline: Option<Timestamp>) -> Option<i64> {
     deadline.map(|deadline| app.engine.wall_ms_of(deadline))
 }
 
-/// A lock as it is shown. Lease ids are proofs and are shown to nobody.
+/// Returns the public state of a lock. It omits lease ids, because they are proofs.
 pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timestamp) -> LockState {
     let latest = view.holders.first();
     let grace = view.lapse.as_ref().filter(|lapse| now < lapse.grace_until);
@@ -118,7 +119,8 @@ fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Waiter {
     }
 }
 
-/// Whose an owner is for sure: `owner_id` is what its client says.
+/// Returns the authenticated principal of an owner, if there is one. The `owner_id`, in contrast, is chosen by the
+/// client.
 pub(super) fn principal(owner: &Owner) -> Option<String> {
     owner::vouched(owner).map(Into::into)
 }
@@ -127,7 +129,7 @@ fn shown_metadata(lease: &LeaseView) -> Option<Value> {
     shown(lease.dialect, lease.metadata.as_deref())
 }
 
-/// Metadata as it was sent, but with proofs of locks shortened.
+/// Returns metadata as the client sent it, but with lock proofs shortened.
 pub(super) fn shown(dialect: leasehold_core::Dialect, metadata: Option<&[u8]>) -> Option<Value> {
     metadata.and_then(|bytes| serde_json::from_slice(&owner::shown_metadata(dialect, bytes)).ok())
 }

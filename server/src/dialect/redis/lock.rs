@@ -153,7 +153,7 @@ impl Asking<'_, '_> {
             limits.check_key(&self.party.lock(key))?;
         }
         let other = |name: &&str| {
-            let secret = Secret(crate::random::bytes());
+            let secret = Secret(leasehold_base::random::bytes());
             Other { name: (*name).into(), mode: Mode::Exclusive, secret }
         };
         let others = keys[1..].iter().map(other).collect();
@@ -224,7 +224,7 @@ impl Asking<'_, '_> {
     pub(super) fn acquire(&self, key: &str, value: &str) -> Acquire {
         let Counted(peer) = Counted::from(self.caller, || self.party.address());
         let (lock, owner) = (self.party.lock(key), self.owner(value));
-        let secret = Secret(crate::random::bytes());
+        let secret = Secret(leasehold_base::random::bytes());
         Acquire { peer, ..Acquire::new(lock, owner, Dialect::Redis.number(), secret) }
     }
 

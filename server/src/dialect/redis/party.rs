@@ -41,7 +41,7 @@ impl Party {
     pub(super) async fn new(app: App, visitor: Visitor) -> Self {
         let caller = identify(&app, &visitor, None).await;
         let namespace = app.dialect.redis.namespace_of(0);
-        let id = u32::from_ne_bytes(crate::random::bytes());
+        let id = u32::from_ne_bytes(leasehold_base::random::bytes());
         Self {
             app,
             visitor,

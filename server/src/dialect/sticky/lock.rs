@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use leasehold_base::clock::Instant;
 use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret};
 
 use super::error::Refusal;
@@ -10,7 +11,6 @@ use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::clock::Instant;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door;
@@ -38,7 +38,7 @@ pub(super) async fn acquire(
 }
 
 fn take(app: &App, Counted(peer): Counted, params: AcquireParams) -> Take {
-    let secret = Secret(crate::random::bytes());
+    let secret = Secret(leasehold_base::random::bytes());
     Take(Acquire {
         ttl: Some(params.ttl),
         grace: app.dialect.sticky.grace,

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_base::calendar;
 use leasehold_core::{Dialect as Number, LapseRecord, LockView, Owner, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::dialect::{Dialect, calendar, owner};
+use crate::dialect::{Dialect, owner};
 
 /// What is said of a lock is true for a moment: nobody may keep it.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {

@@ -52,7 +52,8 @@ impl Hold {
         counted: Counted,
         state: &State,
     ) -> Result<Self, Refusal> {
-        let id = format!("{WITHOUT_LOCK} {:016x}", u64::from_ne_bytes(crate::random::bytes()));
+        let id =
+            format!("{WITHOUT_LOCK} {:016x}", u64::from_ne_bytes(leasehold_base::random::bytes()));
         let (lock, owner) = (state.lock.clone(), owner::of(caller, &id));
         let take = Take(Acquire {
             ttl: Some(PUBLISH_TIME),

@@ -1,11 +1,12 @@
 //! Who has a lock, in the shape that Terraform sends and reads.
 
+use leasehold_base::calendar;
 use leasehold_core::{Dialect as Number, Holding, LeaseView, Owner, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::dialect::{Dialect, calendar, name_of, owner};
+use crate::dialect::{Dialect, name_of, owner};
 
 /// What the id of a write begins with whose writer has no lock.
 pub(in crate::dialect) const WITHOUT_LOCK: &str = "write without a lock";

@@ -44,7 +44,7 @@ pub(super) async fn lock(states: &States, asked: Asked) -> Answer {
 }
 
 pub(super) fn secret() -> Secret {
-    Secret(crate::random::bytes())
+    Secret(leasehold_base::random::bytes())
 }
 
 fn parse(bytes: &[u8]) -> Result<LockInfo, Refusal> {

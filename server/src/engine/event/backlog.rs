@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::Event;
+use leasehold_store::Event;
 
 /// The size of an event without its texts.
 const EVENT_BYTES: usize = 512;

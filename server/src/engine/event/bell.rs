@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use leasehold_base::sync::lock;
 use tokio::sync::Notify;
 
 use super::topic::Topic;
-use crate::sync::lock;
 
 /// Readers that belong to no worker are woken by whoever writes.
 pub(super) const NO_BELL: usize = usize::MAX;

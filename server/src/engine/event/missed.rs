@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Event, EventId, EventLog, Interest, Latest, Next};
+use super::{EventLog, Interest, Latest, Next};
+use leasehold_store::{Event, EventId};
 
 /// Maximum missed events that are kept for one reader.
 const FOUND_MAX: usize = 8;

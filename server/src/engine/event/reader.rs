@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use super::bell::NO_BELL;
 use super::missed::Missed;
 use super::topic::{Found, Topic};
-use super::{Bell, Event, EventLog, Interest};
+use super::{Bell, EventLog, Interest};
+use leasehold_store::Event;
 
 /// Follows a topic from some event on.
 pub struct Reader {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Event, EventId, EventLog};
+use super::EventLog;
+use leasehold_store::{Event, EventId};
 
 /// What happened after one record and up to another.
 pub(crate) struct Since {

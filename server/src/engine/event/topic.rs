@@ -4,10 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
-use super::Event;
+use leasehold_base::sync::lock;
+
 use super::backlog::Backlog;
 use super::bell::Bells;
-use crate::sync::lock;
+use leasehold_store::Event;
 
 /// How many events a reader may be behind before it misses some.
 const LAG_MAX: usize = 4096;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::{FakeClock, LockClock};
 use leasehold_core::mutant::{self, Mutant, OF_SILENCE};
 use leasehold_core::{
     Acquire, Acquired, Command, Dialect, GrantKind, Limits, LockKey, LockView, Outcome, Owner,
@@ -12,7 +13,6 @@ use leasehold_core::{
 use tokio::sync::oneshot::{Receiver, channel};
 
 use super::has_lapsed;
-use crate::clock::{FakeClock, LockClock};
 use crate::engine::Options;
 use crate::engine::ask::{Question, Reply};
 use crate::engine::event::EventLog;
@@ -22,8 +22,8 @@ use crate::engine::rounds::Work;
 use crate::engine::shared::Shared;
 use crate::engine::writer::Writer;
 use crate::metrics::Metrics;
-use crate::store::memory::MemoryStore;
-use crate::store::{self, Draft, JournalSize, Loaded, Permit, Store};
+use leasehold_store::memory::MemoryStore;
+use leasehold_store::{self as store, Draft, JournalSize, Loaded, Permit, Store};
 
 /// How many seconds a waiter keeps its place (`resume_park_max`).
 const STAY: u64 = 60;

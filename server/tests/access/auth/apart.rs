@@ -1,10 +1,11 @@
-//! Two namespaces that never see each other, in any dialect.
+//! Tests that two tenants with separate namespaces cannot see each other's locks, in any dialect.
 
 use leasehold_testkit::{Value, json};
 
 use crate::auth::Scene;
 
-/// Two tenants, each with all rights in its own half, in every dialect's namespace.
+/// Auth file with two tenants, `red` and `blue`. Each has all rights, but only on its own names in each dialect's
+/// namespace.
 pub(crate) const RULES: &str = r#"
 version = 1
 key-files = ["keys.toml"]
@@ -36,7 +37,7 @@ fn lease(tenant: &str, lock: &str, request: &str, owner: &str) -> Value {
     })
 }
 
-/// Everything `who` can do with names of its own, in every dialect.
+/// Creates locks, leases, a claim and a file as `who` in every dialect. Returns the path of the claim.
 async fn live(scene: &Scene, who: &str) -> String {
     let metadata = json!({"canary": format!("{who}-metadata")});
     let acquire =
@@ -63,7 +64,7 @@ async fn live(scene: &Scene, who: &str) -> String {
     claim[claim.find("/v1/").expect("an address")..].into()
 }
 
-/// What is red's, looked at.
+/// Paths with which `blue` tries to read what belongs to `red`.
 const LOOKS: [&str; 30] = [
     "/v1/locks",
     "/v1/locks?limit=1",
@@ -97,7 +98,7 @@ const LOOKS: [&str; 30] = [
     "/v1/admin/sessions",
 ];
 
-/// All that blue can ask about what is red's.
+/// Returns every request that `blue` sends about `red`'s locks, claims and files, with its body.
 fn questions(red_claim: &str) -> Vec<(String, Value)> {
     let acquire = json!({"owner_id": "o", "ttl_ms": 1000});
     let both = json!([{"lock_name": "blue-free"}, {"lock_name": "red-native"}]);
@@ -131,7 +132,7 @@ async fn no_call_shows_what_is_anothers() {
     live(&scene, "blue").await;
     for (line, body) in questions(&red_claim) {
         let answer = scene.send("blue", &line, body.clone()).await;
-        // A refusal repeats what was asked, and nothing else.
+        // A refusal may repeat only names that `blue` sent itself.
         let mut told = answer.text.clone();
         for own in [
             "default/red-native",
@@ -152,7 +153,7 @@ async fn no_call_shows_what_is_anothers() {
         let link = answer.headers.get("link").map(|link| link.to_str().expect("text"));
         assert!(!(line.contains("/v1/claims?limit=1") && link.is_some()), "counted after trimming");
     }
-    // And nothing of it had an effect.
+    // None of these requests changed anything: `red` and `blue` still hold their locks.
     let admin = scene.send("admin", "GET /v1/locks?limit=1000", Value::Null).await;
     let held = admin.body["locks"]
         .as_array()

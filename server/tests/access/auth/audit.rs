@@ -1,4 +1,4 @@
-//! The audit file: who did what, who was refused, and what becomes of it if it cannot be written.
+//! Tests of the audit file: which principal did what, what was refused, and what happens if the file cannot be written.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,8 @@ use leasehold_testkit::{Local, Value, folder, json, settings};
 
 use crate::auth::{NAMES, RULES, Scene, acquire};
 
-/// Of all audit files, the operators' first. The start of the server is in two of them.
+/// Returns the lines of all audit files, the operators' file first. The line for the server start is in two of the
+/// files and is returned once.
 pub(crate) fn lines(file: &Path) -> Vec<Value> {
     let [access, admin, refusals, unknown] = files(file);
     let mut all = Vec::<Value>::new();
@@ -22,7 +23,7 @@ pub(crate) fn lines(file: &Path) -> Vec<Value> {
     all
 }
 
-/// Those of this kind and outcome, and only some members of them.
+/// Returns the audit lines of this kind and outcome.
 fn found(file: &Path, kind: &str, outcome: &str) -> Vec<Value> {
     let is_it = |line: &Value| line["kind"] == kind && line["outcome"] == outcome;
     lines(file).into_iter().filter(is_it).collect()
@@ -52,7 +53,8 @@ async fn what_happened_to_a_lease_is_told_with_who_did_it() {
         "principal": "key:taker", "credential": scene.keys["taker"].id, "rule": "takers", "peer": "127.0.0.1",
     });
     assert_eq!(granted["by"], by);
-    // Whoever takes it away is told apart from whose it was, and what they say is only what they say.
+    // The principal that revokes a lease is logged apart from the holder. The reason is logged as the client's claim,
+    // cut to a safe length.
     let reason = format!("because \u{1b}[2J\u{202e} {}", "long".repeat(200));
     scene.send("revoker", "POST /v1/locks/x/revoke", json!({"reason": reason})).await;
     let revoked = found(&file, "lease", "revoked").remove(0);
@@ -63,7 +65,7 @@ async fn what_happened_to_a_lease_is_told_with_who_did_it() {
     assert!(claimed.starts_with("because \u{1b}[2J\u{202e} long") && claimed.len() < 300);
     let act = found(&file, "admin", "done").into_iter().find(|line| line["act"] == "revoke");
     assert_eq!(act.expect("the act")["by"]["principal"], "key:revoker");
-    // Time asks nobody.
+    // An expiry has no principal behind it.
     let mut short = acquire("laptop");
     short["ttl_ms"] = json!(1);
     scene.send("taker", "POST /v1/locks/y/acquire", short).await;
@@ -101,7 +103,7 @@ async fn who_was_refused_is_told_with_what_they_wanted() {
     assert_eq!(refused["route"], "/v1/locks/{lock}/revoke");
     assert_eq!(refused["by"]["credential"], scene.keys["taker"].id.as_str());
     assert!(refused["claimed"]["request_id"].as_str().expect("an id").starts_with("r-1 "));
-    // Nobody, and somebody with a wrong key: what they showed is not written down.
+    // Requests without a key and with a wrong key are refused, and the credential is not written to the file.
     let wrong = "lh_abc_deadbeefdeadbeefdeadbeef";
     assert_eq!(scene.status(&[], "GET /v1/locks/x", "").await, 401);
     let header = format!("Bearer {wrong}");
@@ -112,7 +114,7 @@ async fn who_was_refused_is_told_with_what_they_wanted() {
         scene.send("nothing", "GET /v1/locks/x", Value::Null).await;
     }
     assert_eq!(found(&file, "refused", "limited").len(), 1);
-    // In every dialect.
+    // Refusals are logged in every dialect.
     for (who, line, body) in [
         ("reader", "POST /v1/claims", json!({"resource": "c", "timeout": 1})),
         ("reader", "POST /lock?client=c&job=j", Value::Null),
@@ -222,7 +224,7 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
         let claim = format!("PATCH {}", waiting_claim(&scene).await);
         point_to(Path::new("/dev/full"));
         scene.local.server.reload();
-        // What could not be written has happened; it is about what comes next.
+        // This acquire succeeds: it takes effect before the failed audit write is noticed. Later requests are affected.
         assert_eq!(scene.send("taker", "POST /v1/locks/y/acquire", acquire("o")).await.status, 200);
         let proof = json!({"owner_id": "o", "lease_id": held["lease_id"], "fencing_token": 1});
         let next = scene.send("taker", "POST /v1/locks/z/acquire", acquire("o")).await;
@@ -239,7 +241,7 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
         assert!(metrics.contains("leasehold_audit_failing{} 1"), "{metrics}");
         let maintenance =
             scene.send("admin", "PUT /v1/admin/maintenance", json!({"on": false})).await;
-        // What is held can be kept and given back, whatever cannot be written.
+        // Even while the audit file cannot be written, holders can renew and release.
         assert_eq!((renewed.status, again.status), (200, 200), "{renewed:?} {again:?}");
         assert_eq!((withdrawn.status, left.status), (204, 200), "{withdrawn:?} {left:?}");
         let given = scene.send("taker", "POST /v1/locks/x/release", proof).await;
@@ -261,10 +263,10 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
             })
             .await;
         scene.local.until("it is written", async |_| locks(&real).contains(&"w".into())).await;
-        // What was given back meanwhile is told, too: the sticky lock, and x unless it was taken away.
+        // Releases made during the outage are logged later: the sticky lock, and `x` unless it was revoked.
         let n_released = if failure == OnFailure::Refuse { 2 } else { 1 };
         assert_eq!(found(&real, "lease", "released").len(), n_released, "{failure}");
-        // Nothing is missing once it can be written again, and nothing is there twice.
+        // Once the file can be written again, no grant is missing and none is logged twice.
         let expected: &[&str] =
             if failure == OnFailure::Refuse { &["x", "y", "w"] } else { &["x", "y", "z", "w"] };
         let mut told = locks(&real);
@@ -274,17 +276,17 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
     }
 }
 
-/// Has a link lead there from now on.
+/// Points the symbolic link at a new target, atomically.
 fn point(link: &Path, to: &Path) {
     let next = link.with_extension("next");
     std::os::unix::fs::symlink(to, &next).expect("a link");
     std::fs::rename(&next, link).expect("a link");
 }
 
-/// Takes a sticky lock, and renews it.
+/// Request that acquires or renews a sticky lock.
 const STICKY: &str = "POST /lock?client=c&ttl=60s";
 
-/// The path of a claim that waits.
+/// Makes a claim that waits and returns its path.
 async fn waiting_claim(scene: &Scene) -> String {
     let claim = json!({"resource": "r", "timeout": 60});
     scene.send("other", "POST /v1/claims", claim.clone()).await;
@@ -294,7 +296,7 @@ async fn waiting_claim(scene: &Scene) -> String {
     url[url.find("/v1/").expect("an address")..].to_owned()
 }
 
-/// The locks that were granted, in order.
+/// Returns the names of the locks that were granted, in order.
 fn locks(file: &Path) -> Vec<String> {
     let granted = found(file, "lease", "granted");
     granted.iter().map(|line| line["lock"].as_str().expect("a lock").to_owned()).collect()
@@ -321,13 +323,13 @@ async fn a_large_file_is_put_aside_and_so_is_one_that_was_moved() {
     });
     assert!(sizes.iter().all(|size| *size <= 4096), "{sizes:?}");
     assert!(!aside(4).exists(), "the oldest goes");
-    // One after the other, none twice.
+    // The rotated files together contain each lock at most once, in order.
     let all: Vec<_> =
         [aside(3), aside(2), aside(1), file.clone()].iter().flat_map(|f| locks(f)).collect();
     let n_first = 60 - all.len();
     let expected: Vec<_> = (n_first..60).map(|n| format!("l{n}")).collect();
     assert_eq!(all, expected);
-    // Somebody else may put it aside, and says so with SIGHUP.
+    // An external tool can rotate the file too, and signals that with SIGHUP.
     let moved = home.path().join("moved.log");
     std::fs::rename(&file, &moved).expect("a file");
     scene.send("taker", "POST /v1/locks/before/acquire", acquire("o")).await;
@@ -363,14 +365,14 @@ async fn without_authentication_the_journal_is_as_long_with_an_audit_file_as_wit
         let home = folder();
         let mut settings = settings(Some(&home.path().join("data")));
         let file = home.path().join("audit.log");
-        // A fold would hold the database now and then.
+        // A fold would occasionally keep the database busy.
         settings.fold_interval = std::time::Duration::from_secs(3600);
         settings.audit = with_audit.then(|| Options::new(&file));
         let local = Local::start(settings).await;
         let held = local.client.acquire("x", "o", 60_000, json!({})).await;
         assert_eq!(held.status, 200, "{held:?}");
         assert_eq!(local.client.release(&held, json!({})).await.status, 200);
-        // A round is counted after it was answered; this is in the next one.
+        // A round is counted after its responses are sent, so this round shows up in the next read of the metrics.
         assert_eq!(local.client.get("/v1/locks/x").await.get("held"), false);
         let metrics = local.client.get("/metrics").await.text;
         let name = "leasehold_journal_written_bytes_total ";

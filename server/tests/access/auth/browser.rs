@@ -1,4 +1,4 @@
-//! What a page of another site can make a browser ask.
+//! Tests of requests that a page of another site can make a browser send.
 
 use leasehold_testkit::{Local, json, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +14,7 @@ async fn a_name_that_is_not_ours_is_not_answered() {
         let headers = [("host", host), ("authorization", reader.as_str())];
         assert_eq!(scene.status(&headers, "GET /v1/locks/x", "").await, expected, "{host}");
     }
-    // Also before anybody is asked who they are, and with health left out of it.
+    // The host is checked before authentication. Health checks are exempt.
     let (status, _) = scene.head(&[("host", "evil.example")], "GET /v1/locks/x", "").await;
     assert_eq!(status, 421);
     assert_eq!(scene.status(&[("host", "evil.example")], "GET /healthz", "").await, 200);
@@ -127,11 +127,11 @@ async fn every_answer_tells_a_browser_to_keep_its_hands_off() {
             "{path}: {policy}"
         );
         assert!(answer.headers.get("access-control-allow-origin").is_none(), "{path}");
-        // Pages of the server's own may be kept if they are asked for again.
+        // The server's own pages can be cached if the browser revalidates them.
         let cached = &answer.headers["cache-control"];
         assert_eq!(cached, if path == "/docs" { "no-cache" } else { "no-store" }, "{path}");
     }
-    // The calls that are most of the traffic, too.
+    // The most frequent calls, acquire and its refusals, carry the same headers.
     let acquired = local.client.acquire("l", "a", 60_000, json!({})).await;
     let refused = local.client.acquire("l", "b", 60_000, json!({})).await;
     let invalid = local.client.acquire("l", "", 60_000, json!({})).await;
@@ -169,7 +169,7 @@ async fn no_cache_keeps_a_stream() {
     local.stop().await;
 }
 
-/// The head of an answer that does not end.
+/// Returns the head of a response whose body is a stream without an end.
 async fn stream_head(local: &Local, line: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(local.address).await.expect("a connection");
     let request = format!(
@@ -184,7 +184,7 @@ async fn stream_head(local: &Local, line: &str, body: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// They are public, and no files.
+/// The paths of health checks are public, so no file can be stored there.
 #[tokio::test]
 async fn no_file_can_be_where_health_is_asked_for() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! A suspicion of deadlock tells its reader of the locks they may read, and that there are others.
+//! Tests that a deadlock report names only the locks its reader may read, and that it mentions that there are others.
 
 use leasehold_testkit::{Value, json};
 
@@ -51,7 +51,7 @@ async fn a_circle_shows_only_the_locks_its_reader_may_read() {
             let events = past.body["events"].as_array().expect("events").clone();
             let noted = events.iter().find(|event| event["kind"] == "deadlock_suspected");
             assert_eq!(noted.expect("one")["reason"], expected, "{who}");
-            // The same as it happens.
+            // The same report, read live from the event stream.
             let proof = scene.proof(who).remove(0);
             let headers = [(proof.0, proof.1.as_str()), ("last-event-id", FIRST)];
             let told = scene.stream(&headers, "GET /v1/events", "deadlock_suspected").await;
@@ -79,5 +79,5 @@ async fn a_circle_shows_only_the_locks_its_reader_may_read() {
     scene.stop().await;
 }
 
-/// Before all events of this store, as far as it knows them.
+/// Event id from before all events that the server knows.
 const FIRST: &str = "0-0-0";

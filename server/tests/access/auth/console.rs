@@ -1,4 +1,4 @@
-//! The console shows what its reader may read, and does what they may do.
+//! Tests that the console shows only what its user may read, and does only what its user may do.
 
 use hyper::Method;
 use leasehold_testkit::{Response, json};
@@ -134,7 +134,7 @@ async fn browsers_are_shown_pages_wherever_they_may_not_look() {
     assert!(answer.text.starts_with("<!DOCTYPE html>"), "{}", answer.text);
     let answer = ask("nothing", "/lock/page", &[]).await;
     assert_eq!((answer.status, answer.text.starts_with('{')), (403, true), "{}", answer.text);
-    // Not to where they may not go either.
+    // The page does not link to pages that the user may not open.
     let page = ask("nothing", "/console", &browser).await.text;
     assert!(page.contains("Sign in as somebody else") && page.contains("/console/take"), "{page}");
     assert!(!page.contains("Go to the locks"), "{page}");
@@ -146,7 +146,7 @@ async fn browsers_are_shown_pages_wherever_they_may_not_look() {
             assert_eq!(page.contains(menu), is_named, "{who} {menu}");
         }
     }
-    // Whoever is signed in and comes to sign in is told so.
+    // The sign-in page shows a user who is already signed in.
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let key = format!("key={}", scene.keys["reader"].text);
     let sent = scene.local.client.send_with(Method::POST, "/console/sign-in", &form, key);
@@ -155,7 +155,8 @@ async fn browsers_are_shown_pages_wherever_they_may_not_look() {
     let entrance = ask("nobody", "/console/sign-in?to=/docs", &[("cookie", cookie)]).await.text;
     assert!(entrance.contains("You are signed in as <bdi class=\"name\">key:reader"), "{entrance}");
     assert!(entrance.contains("<a href=\"/docs\">Go on</a>"), "{entrance}");
-    // Whoever follows a link of another site comes without a cookie, which our own page asks for again with.
+    // A link from another site arrives without the `SameSite` cookie. The page then requests itself again, with the
+    // cookie.
     let sent = [
         browser[0],
         ("sec-fetch-site", "cross-site"),
@@ -216,7 +217,7 @@ async fn a_page_is_told_of_what_its_reader_may_see_and_of_nothing_else() {
             let line = format!("POST /v1/namespaces/bank/locks/n{n}/acquire");
             scene.send("admin", &line, body).await;
         }
-        // What they may see comes after it.
+        // An event that the reader may see follows the hidden ones.
         let body = json!({"owner_id": "x", "ttl_ms": 60_000});
         scene.send("admin", "POST /v1/namespaces/shop/locks/open%2Fb/acquire", body).await
     };
@@ -246,7 +247,7 @@ async fn wrong_keys_are_limited_at_the_console_and_written_down() {
     let page = ("accept", "text/html");
     let ask =
         async |line: &str, header: (&str, &str)| scene.status(&[page, header], line, "").await;
-    // A proxy's credentials are not checked here, and an old cookie leads to the sign-in.
+    // Basic credentials are meant for a proxy and are not checked here. An old cookie leads to the sign-in page.
     let basic = ("authorization", "Basic YTpi");
     let cookie = ("cookie", "__Host-leasehold=0");
     for header in [basic, cookie, page] {

@@ -1,4 +1,4 @@
-//! What in the files is allowed and hardly meant is told with its file and line.
+//! Tests of warnings about auth settings that are allowed but probably a mistake. A warning names its file and line.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const NOW_MS: i64 = 1_794_787_200_000;
 const KEYS: &str = "[[key]]\nname = \"ci\"\nid = \"a\"\nsha256 = \"HASH\"\n\
     [[key]]\nname = \"old\"\nid = \"b\"\nsha256 = \"HASH\"\nexpires = 2026-11-15T00:00:00Z\n";
 
-/// What is told of these lines, of which the first is the third of the file.
+/// Returns the warnings about an auth file with these lines. The first of them is line 3 of the file.
 fn told(lines: &str, change: impl FnOnce(&mut Surroundings)) -> Vec<String> {
     let folder = folder();
     let file = folder.path().join("auth.toml");
@@ -36,7 +36,7 @@ fn told(lines: &str, change: impl FnOnce(&mut Surroundings)) -> Vec<String> {
     told.into_iter().map(shown).collect()
 }
 
-/// Keys of these files that are told of whatever else is there.
+/// Matches warnings about the key file, which appear in every test.
 fn of_keys(why: &str) -> bool {
     why.starts_with("keys.toml")
 }
@@ -68,7 +68,7 @@ fn what_is_meant_is_not_doubted() {
     assert!(told.iter().all(|why| of_keys(why)), "{told:#?}");
 }
 
-/// Each of these lines is doubted so, and of nothing else but what follows from it.
+/// Checks that each case causes the expected warning, and at most one other that follows from it.
 fn check(cases: &[(String, &str)]) {
     for (lines, expected) in cases {
         let told: Vec<_> = told(lines, |_| {}).into_iter().filter(|why| !of_keys(why)).collect();
@@ -208,7 +208,7 @@ fn what_the_settings_leave_without_effect_is_told() {
         rule("who = [\"key:ci\"]", "namespaces = [\"files\"]").replace("acquire", "files-read");
     let off = told(&files, |around| around.files_namespace = None);
     assert!(off[0].contains("files-read has no effect: --dialects has no files"), "{off:?}");
-    // The states of Terraform go by the rights of files.
+    // The files rights also apply to Terraform states.
     let states = files.replace("\"files\"", "\"states\"");
     assert!(told(&states, |_| {}).iter().all(|why| of_keys(why)));
     let off = told(&states, |around| around.content_namespaces.clear());

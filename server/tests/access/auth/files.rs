@@ -1,4 +1,4 @@
-//! Files: an upload under way, guessed sessions, and what a session may.
+//! Tests of the dialect `files`: unfinished uploads, guessed session ids, and the rights of a session.
 
 use leasehold_testkit::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -100,7 +100,7 @@ async fn a_session_says_what_whoever_opened_it_may() {
     scene.stop().await;
 }
 
-/// The id of a new session, and its cookie.
+/// Opens a session and returns its id and its cookie.
 async fn cookie(scene: &Scene, who: &str) -> (String, String) {
     let bearer = session(scene, who).await;
     let id = bearer.trim_start_matches("Bearer ").to_owned();
@@ -131,7 +131,7 @@ async fn a_cookie_counts_only_where_nobody_else_can_take_it() {
     let key = format!("Bearer {}", scene.keys["file-reader"].text);
     for (more, is_private) in [
         (("accept", "*/*"), true),
-        // Somebody is in between, and nobody knows whether others can listen.
+        // With a proxy in between, the connection might be readable by others, so cookies are not accepted.
         (("x-forwarded-for", "192.0.2.1"), false),
         (("origin", "https://app.example"), false),
     ] {
@@ -144,7 +144,7 @@ async fn a_cookie_counts_only_where_nobody_else_can_take_it() {
     scene.stop().await;
 }
 
-/// Two tenants, each with a folder of their own.
+/// Auth file with two tenants, each with its own directory.
 const TENANTS: &str = r#"
 version = 1
 key-files = ["keys.toml"]
@@ -183,7 +183,8 @@ async fn one_key_with_all_the_locks_it_can_have_does_not_keep_another_from_writi
             refused => break refused,
         }
     };
-    // A lock on a file in a folder is three leases: its own limit ends this, and nothing that others need.
+    // A lock on a file in a directory takes three leases. The principal's own limit stops it; other principals are not
+    // affected.
     assert_eq!((n, refused), (40 / 3, 429));
     assert_eq!(ask(&alice, "PUT /alice/more").await, 429);
     assert_eq!(ask(&bob, "PUT /bob/f").await, 201);
@@ -226,7 +227,8 @@ async fn over_tls_the_cookie_is_one_that_only_this_host_can_set() {
     for (cookie, browser, expected) in [
         (&own, Some(browser), 200),
         (&own, None, 200),
-        // Another host of the domain could have set it in a browser, but not in a program.
+        // In a browser, another host of the same domain could have set a cookie without the `__Host-` prefix. A program
+        // does not have this problem.
         (&plain, Some(browser), 401),
         (&plain, None, 200),
         (&tossed, Some(browser), 200),

@@ -1,4 +1,4 @@
-//! An issuer of tokens, in this process: its keys, what it answers, and what it was asked.
+//! A fake OpenID Connect issuer in the test process: its signing keys, its responses, and a record of requests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use leasehold_testkit::{Value, json};
 
-/// What the clock of most tests shows.
+/// Wall-clock time of most tests, in seconds since 1970.
 pub(crate) const NOW: i64 = 1_700_000_000;
 
-/// Making one takes a while.
+/// One RSA key for all tests, because generating it is slow.
 static RSA: LazyLock<Arc<RsaKeyPair>> =
     LazyLock::new(|| Arc::new(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")));
 
-/// A key to sign with.
+/// A signing key.
 #[derive(Clone)]
 pub(crate) enum Key {
     Rsa(Arc<RsaKeyPair>),
@@ -89,7 +89,7 @@ impl Key {
         }
     }
 
-    /// A token with this header and these claims, whatever they are.
+    /// Returns a token with this header and these claims, whether they are valid or not.
     pub(crate) fn token(&self, header: &str, claims: &str) -> String {
         let message = format!("{}.{}", encode(header.as_bytes()), encode(claims.as_bytes()));
         let signature = self.sign(message.as_bytes());
@@ -101,16 +101,16 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The issuer.
+/// A handle to the fake issuer.
 #[derive(Clone)]
 pub(crate) struct Idp(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) address: SocketAddr,
     pub(crate) keys: Mutex<BTreeMap<String, Key>>,
-    /// What introspection says of tokens.
+    /// Introspection responses by token.
     pub(crate) opaque: Mutex<BTreeMap<String, Value>>,
-    /// The answer to a code, and what came with it.
+    /// ID token to return for the next authorization code.
     pub(crate) id_token: Mutex<Option<String>>,
     pub(crate) forms: Mutex<Vec<String>>,
     pub(crate) n_jwks: AtomicUsize,
@@ -128,7 +128,7 @@ impl std::ops::Deref for Idp {
 }
 
 impl Idp {
-    /// One with a key named `first`.
+    /// Starts an issuer with one key, whose key id is `first`.
     pub(crate) async fn start(first: Key) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let idp = Self(Arc::new(Inner {
@@ -169,7 +169,7 @@ impl Idp {
         self.n_jwks.load(Relaxed)
     }
 
-    /// The claims of alice, who is in two groups, for an hour.
+    /// Returns the claims of `alice`, who is in two groups. They are valid for an hour.
     pub(crate) fn claims(&self) -> Value {
         json!({
             "iss": self.url(), "sub": "alice", "aud": "leasehold", "exp": NOW + 3600, "iat": NOW,
@@ -177,7 +177,7 @@ impl Idp {
         })
     }
 
-    /// A token of alice's.
+    /// Returns a valid token of `alice`.
     pub(crate) fn token(&self) -> String {
         self.token_of("first", &self.claims())
     }
@@ -220,7 +220,7 @@ async fn introspect(
 ) -> Result<Response, StatusCode> {
     idp.n_introspections.fetch_add(1, Relaxed);
     down(&idp)?;
-    // `lh:intro secret`, escaped as RFC 6749 wants it.
+    // `lh:intro secret`, escaped as RFC 6749 requires.
     let expected = "Basic bGg6aW50cm8lMkZzZWNyZXQ=";
     if headers.get("authorization").is_none_or(|shown| shown != expected) {
         return Err(StatusCode::UNAUTHORIZED);

@@ -1,4 +1,4 @@
-//! Opaque tokens: their issuer is asked what they stand for.
+//! Tests of opaque tokens, which the server checks by asking the issuer's introspection endpoint.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -53,7 +53,7 @@ async fn an_opaque_token_is_what_its_issuer_says_and_is_asked_for_once_a_minute(
         assert_eq!(scene.by("opaque-1", LOOK, Value::Null).await.status, 200);
     }
     assert_eq!(n(), 1);
-    // Withdrawn: noticed within a minute.
+    // The issuer revokes the token. The server notices within a minute.
     know(&idp, "opaque-1", json!({"active": false}));
     scene.local.advance_ms(60_000);
     for _ in 0..5 {
@@ -112,11 +112,11 @@ async fn an_active_token_may_still_be_somebody_elses() {
 async fn questions_are_limited_for_one_address_and_secrets_of_ours_are_never_asked_about() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp, 5).await;
-    // A session of files, and a key: no issuer learns them.
+    // A files session id and an API key are never sent to an issuer.
     for secret in ["0a".repeat(42), "lh_0000000000_1".into()] {
         assert_eq!(scene.by(&secret, LOOK, Value::Null).await.status, 401);
     }
-    // Nor what comes from a page of somebody else.
+    // Credentials in cross-site requests are not sent to the issuer either.
     let foreign = [("authorization", "Bearer opaque"), ("origin", "https://evil.example")];
     assert_eq!(scene.status(&foreign, LOOK, "").await, 403);
     let host = [("authorization", "Bearer opaque"), ("host", "evil.example")];

@@ -1,4 +1,4 @@
-//! API keys: shown in one way, known or not, expired or not.
+//! Tests of API keys: accepted forms, unknown keys, expired keys.
 
 use leasehold_server::auth::{Bounds, Gate, NewKey};
 use leasehold_testkit::Value;
@@ -45,7 +45,7 @@ async fn a_bad_credential_is_always_refused_and_tells_nothing() {
     ] {
         let (status, _) = scene.head(&[("authorization", &value)], LOOK, "").await;
         assert_eq!(status, 401, "{}", &value[..value.len().min(60)]);
-        // Health may be known by anybody, but a wrong credential is one everywhere else.
+        // A wrong credential is refused on public pages too. Only health checks ignore it.
         assert_eq!(scene.status(&[("authorization", &value)], "GET /docs", "").await, 401);
     }
     let doubled = [("authorization", good.as_str()), ("authorization", good.as_str())];
@@ -77,7 +77,7 @@ async fn a_key_expires_by_the_wall_clock() {
     scene.local.clock.set_wall_ms(1_000_000_000_000);
     write_keys(scene.file("keys.toml"), &scene.keys, "expires = 2001-09-09T01:46:41Z");
     scene.local.server.reload();
-    // The file is in force once the key ends.
+    // The key is still valid until its expiry time.
     assert_eq!(scene.send("reader", LOOK, Value::Null).await.status, 200);
     scene.local.clock.set_wall_ms(1_000_000_001_000);
     scene
@@ -89,7 +89,7 @@ async fn a_key_expires_by_the_wall_clock() {
     scene.stop().await;
 }
 
-/// What an auth file may say wrong, and what is told of it.
+/// Invalid auth files, and the expected error message.
 const MISTAKES: &[(&str, &str)] = &[
     ("", "/auth.toml:1: missing field `version`"),
     ("version = 2\n", "/auth.toml:1: version must be 1"),
@@ -222,7 +222,7 @@ async fn no_credential_is_anonymous_who_has_what_rules_give() {
     assert_eq!(scene.send("", "GET /v1/locks/public%2Fx", Value::Null).await.status, 200);
     assert_eq!(scene.send("", LOOK, Value::Null).await.status, 401);
     assert_eq!(scene.send("", "POST /v1/locks/public%2Fx/acquire", acquire("o")).await.status, 401);
-    // A star is everybody but those nobody knows.
+    // `*` stands for every authenticated principal. Anonymous clients are not included.
     let rules = RULES.to_owned()
         + "[[rule]]\nname = \"all\"\nwho = [\"*\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n";
     std::fs::write(scene.file("auth.toml"), rules).expect("a file");

@@ -1,29 +1,30 @@
-//! Principals x routes. The routes are those of the contract: one that has no line here fails the test.
+//! Checks every principal against every route. The routes come from the OpenAPI contract; a route without an entry here
+//! fails the test.
 
 use leasehold_testkit::{Value, json};
 
 use crate::auth::Scene;
 
-/// What a route asks of whoever uses it.
+/// What a route requires of the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Need {
-    /// Nothing.
+    /// Open to every client.
     Nothing,
-    /// To be somebody.
+    /// Any authenticated principal.
     Somebody,
-    /// A proof that comes with the request, and to be somebody.
+    /// Any authenticated principal, plus a proof in the request, such as a lease id.
     Own,
-    /// Proof in a session of files.
+    /// The id of a files session.
     Session,
     Read,
     Acquire,
     Revoke,
     FilesRead,
     FilesWrite,
-    /// The same for what is never answered 401.
+    /// Like `FilesRead`, on a route that never answers 401.
     Download,
     Upload,
-    /// To read every namespace.
+    /// Read access to every namespace.
     ReadAll,
     Admin,
 }
@@ -32,7 +33,7 @@ use Need::*;
 
 type Line = (&'static str, Need, Value);
 
-/// Each route with what it needs and a body that makes sense.
+/// Returns every route with its requirement and a valid body.
 fn table() -> Vec<Line> {
     [few(), of_locks(), of_claims_and_files(), of_terraform(), of_lfs(), of_dav()].concat()
 }
@@ -84,7 +85,7 @@ fn few() -> Vec<Line> {
     ]
 }
 
-/// The native ones, which are there twice.
+/// Routes of the native dialect. Each exists with and without a namespace in its path.
 fn of_locks() -> Vec<Line> {
     let lease = || json!({"owner_id": "o", "lease_id": LEASE, "fencing_token": 1});
     let held = || json!([{"lock_name": "x", "lease_id": LEASE, "fencing_token": 1}]);
@@ -181,7 +182,7 @@ fn of_lfs() -> Vec<Line> {
     ]
 }
 
-/// Of an object that has nothing in it.
+/// SHA-256 of an empty object.
 const OID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 fn of_dav() -> Vec<Line> {
@@ -194,7 +195,7 @@ fn of_dav() -> Vec<Line> {
 
 const LEASE: &str = "1-00000000000000000000000000000000";
 
-/// What each principal may, beside itself.
+/// Principals and their rights.
 const PRINCIPALS: [(&str, &[Need]); 7] = [
     ("nothing", &[]),
     ("reader", &[Read]),
@@ -205,7 +206,7 @@ const PRINCIPALS: [(&str, &[Need]); 7] = [
     ("admin", &[Read, Acquire, Revoke, FilesRead, FilesWrite, ReadAll, Admin]),
 ];
 
-/// The contract's routes as requests.
+/// Turns a route of the contract into a request path, and returns a body if the route needs a special one.
 fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
     let path = path
         .replace("{namespace}", "default")
@@ -252,7 +253,7 @@ async fn routes(scene: &Scene) -> Vec<String> {
     paths.into_iter().flat_map(of).collect()
 }
 
-/// Was the caller let in? Anything but these two is an answer of somebody who looked.
+/// Returns the statuses allowed for this principal. Empty: the principal is let in, so neither 401 nor 403.
 fn expected(need: Need, who: &str, may: &[Need]) -> &'static [u16] {
     const IN: &[u16] = &[];
     match (need, who) {
@@ -260,7 +261,7 @@ fn expected(need: Need, who: &str, may: &[Need]) -> &'static [u16] {
         (Download | Upload, "") => &[403],
         (_, "") => &[401],
         (Somebody | Own, _) => IN,
-        // A key is no session.
+        // An API key is not a files session.
         (Session, _) => &[401],
         (Download, _) if may.contains(&FilesRead) => IN,
         (Upload, _) if may.contains(&FilesWrite) => IN,
@@ -299,7 +300,7 @@ async fn every_route_asks_for_its_right() {
             } else {
                 expected.contains(&status)
             };
-            // The last holder of a sticky lock is nobody, which that dialect says with 403.
+            // The principal is not the last holder of the sticky lock, which that dialect answers with 403.
             let is_no_holder = *route == "delete /lock" && status == 403 && !who.is_empty();
             if !is_right && !is_no_holder {
                 wrong.push(format!("{line} as {who:?}: {status}, expected {expected:?}"));

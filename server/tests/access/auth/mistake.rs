@@ -1,10 +1,10 @@
-//! What is wrong with `[[oidc]]` and `[proxy]` is said with its line.
+//! Tests that an error in `[[oidc]]` or `[proxy]` is reported with its line.
 
 use leasehold_server::auth::{Bounds, Gate};
 
 const PUBLIC: &str = "version = 1\npublic-url = \"https://locks.example.org\"\n";
 
-/// What is told of a file with these lines, the first of them the third.
+/// Loads an auth file with these lines; the first of them is line 3. Returns the error message.
 fn told(lines: &str) -> Result<(), String> {
     let folder = leasehold_testkit::folder();
     let file = folder.path().join("auth.toml");

@@ -1,4 +1,4 @@
-//! Who asks and what they may, over real HTTP, in every dialect.
+//! Tests of authentication and authorization over real HTTP, in every dialect.
 
 mod apart;
 mod audit;
@@ -41,14 +41,14 @@ use leasehold_testkit::{Local, Response, TempDir, Value, folder, json, settings}
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A server with a policy, and the keys of those it knows.
+/// A server with an auth file, and the API keys of its principals by name.
 struct Scene {
     local: Local,
     folder: TempDir,
     keys: BTreeMap<String, NewKey>,
 }
 
-/// The policy of most tests: each of these has one right in the namespaces the dialects use.
+/// Auth file of most tests. Each principal has one right in the namespaces that the dialects use.
 const RULES: &str = r#"
 version = 1
 key-files = ["keys.toml"]
@@ -101,7 +101,7 @@ impl Scene {
         Self::with_files(rules, names, &[], change).await
     }
 
-    /// With these files beside the others.
+    /// Starts a server with additional files in the directory of the auth file.
     async fn with_files(
         rules: &str,
         names: &[&str],
@@ -127,7 +127,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// The header that proves somebody to be `who`; nothing for nobody.
+    /// Returns the `Authorization` header with the key of `who`, or nothing if `who` has no key.
     fn proof(&self, who: &str) -> Vec<(&'static str, String)> {
         match self.keys.get(who) {
             Some(key) => vec![("authorization", format!("Bearer {}", key.text))],
@@ -148,12 +148,12 @@ impl Scene {
         self.local.client.send_with(method, path, &headers, body).await.expect("an answer")
     }
 
-    /// Only the status, for answers that may never end.
+    /// Returns the status only. Also works for a response that never ends.
     async fn status(&self, headers: &[(&str, &str)], line: &str, body: &str) -> u16 {
         self.head(headers, line, body).await.0
     }
 
-    /// The status and the head of an answer.
+    /// Returns the status and the head of a response.
     async fn head(&self, headers: &[(&str, &str)], line: &str, body: &str) -> (u16, String) {
         let mut request = format!("{line} HTTP/1.1\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
@@ -179,7 +179,7 @@ impl Scene {
         (status.unwrap_or_else(|| panic!("no status in {head:?}")), head.to_lowercase())
     }
 
-    /// What a stream tells until it has told of `word`.
+    /// Reads an event stream up to and including the event that contains `word`.
     async fn stream(&self, headers: &[(&str, &str)], line: &str, word: &str) -> String {
         let mut request = format!("{line} HTTP/1.1\r\nhost: localhost\r\n");
         for (name, value) in headers {
@@ -202,7 +202,7 @@ impl Scene {
         String::from_utf8_lossy(&told).into_owned()
     }
 
-    /// Takes somebody's key out of the file.
+    /// Removes the key of `who` from the key file.
     fn revoke(&self, who: &str) {
         let kept = self.keys.iter().filter(|(name, _)| *name != who);
         let kept = kept.map(|(name, key)| {
@@ -218,7 +218,7 @@ impl Scene {
     }
 }
 
-/// As `leasehold key` writes it, with `more` for each key.
+/// Writes a key file as `leasehold key` does, with `more` added to each key.
 fn write_keys(path: PathBuf, keys: &BTreeMap<String, NewKey>, more: &str) {
     let entry = |(name, key): (&String, &NewKey)| {
         let NewKey { id, sha256, .. } = key;

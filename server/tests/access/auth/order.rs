@@ -1,4 +1,4 @@
-//! In which order a request is refused: who asks (401), whether it makes sense (400), whether they may (403).
+//! Tests in which order a request is checked: authentication (401), validity (400), authorization (403).
 
 use leasehold_testkit::{Value, json};
 
@@ -49,7 +49,7 @@ async fn what_makes_no_sense_is_told_so_before_what_is_not_allowed() {
             assert!(answer.text.len() < 400, "{line}: what is too long is not repeated");
         }
     }
-    // And what makes sense is asked for its right, however much of it there is.
+    // A valid request is checked for its right, and a long name is not repeated in full.
     let name = "x".repeat(512);
     let refused = scene.send("nothing", &format!("GET /v1/locks/{name}"), Value::Null).await;
     assert_eq!(refused.status, 403);

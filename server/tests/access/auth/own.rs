@@ -1,4 +1,4 @@
-//! What is somebody's own: proofs, sessions, request ids. In the hands of another they prove nothing.
+//! Tests that proofs, session ids and request ids belong to one principal. Another principal cannot use them.
 
 use leasehold_testkit::{Value, json};
 
@@ -106,7 +106,7 @@ async fn a_lease_from_before_goes_on_with_a_rule_for_anonymous() {
     assert_eq!((other.status, other.text_of("code").as_str()), (409, "OWNER_MISMATCH"));
     assert_eq!(scene.send("taker", &path, renew("worker-7")).await.status, 401);
     assert_eq!(scene.send("", &path, renew("worker-7")).await.status, 200);
-    // What is new is called as the principal is.
+    // A new lease must use the principal's current name as its owner.
     let mut new = body("worker-7");
     new["lock_key"] = json!("y");
     assert_eq!(scene.send("", "POST /leases/acquire", new).await.status, 401);
@@ -173,7 +173,7 @@ async fn the_owner_of_a_lease_is_the_credentials() {
     let lease = scene.send("taker", "POST /leases/acquire", body("taker/vm-1")).await;
     assert_eq!(lease.status, 201, "{lease:?}");
     let id = lease.text_of("lease_id");
-    // Others see the lease, and not what proves it.
+    // Other principals see the lease, but not the id that proves it.
     for (who, is_shown) in [("taker", true), ("other", false), ("admin", false)] {
         let seen = scene.send(who, "GET /locks/x?tenant_id=t", Value::Null).await;
         let active = &seen.body["active_lease"];
@@ -187,7 +187,7 @@ async fn the_owner_of_a_lease_is_the_credentials() {
     assert_eq!((renewed.status, renewed.text_of("code").as_str()), (409, "OWNER_MISMATCH"));
     assert_eq!(scene.send("other", &path, renew("taker/vm-1")).await.status, 401);
     assert_eq!(scene.send("taker", &path, renew("taker/vm-1")).await.status, 200);
-    // What a header says of its sender counts for nothing.
+    // Headers in which the client describes itself are ignored.
     let taker = scene.proof("taker").remove(0);
     let headers = [(taker.0, taker.1.as_str()), ("x-role", "ADMIN")];
     let body = json!({"tenant_id": "t", "actor": "me"}).to_string();
@@ -221,7 +221,7 @@ async fn a_claim_is_changed_by_whoever_made_it() {
         json!({"status": "revoked"}),
     ] {
         assert_eq!(scene.send("other", &patch, change.clone()).await.status, 403, "{change}");
-        // Whoever may not see it is told that there is none.
+        // A principal without the right to read the claim gets 404.
         assert_eq!(scene.send("file-reader", &patch, change.clone()).await.status, 404, "{change}");
     }
     assert_eq!(scene.send("file-reader", &format!("GET {path}"), Value::Null).await.status, 404);
@@ -259,7 +259,7 @@ async fn a_session_of_files_stands_for_whoever_opened_it() {
         scene.status(&[("cookie", &cookie), ("cookie", &cookie)], "GET /f.txt", "").await,
         401
     );
-    // Somebody else's key beside it is two principals.
+    // A session cookie and another principal's key in one request are two principals, which is refused.
     let other = scene.proof("other").remove(0).1;
     assert_eq!(
         scene.status(&[("cookie", &cookie), ("authorization", &other)], "GET /f.txt", "").await,
@@ -271,7 +271,7 @@ async fn a_session_of_files_stands_for_whoever_opened_it() {
     assert_eq!(scene.status(&[("authorization", &reader)], "GET /f.txt", "").await, 200);
     assert_eq!(scene.status(&[("authorization", &reader)], "PUT /f.txt", "x").await, 403);
     assert_eq!(scene.status(&[("authorization", &reader)], "DELETE /f.txt", "").await, 403);
-    // Nobody reads without a right, whatever `files-public` says.
+    // With an auth file, reading needs a right, even if `files-public` is set.
     assert_eq!(scene.status(&[], "GET /f.txt", "").await, 401);
     scene.stop().await;
 }

@@ -1,4 +1,5 @@
-//! A proxy that says who asks: believed by where it comes from and by its secret, never by the header.
+//! Tests of an authenticating proxy. Its user header is trusted because of the peer address and the shared secret,
+//! never by itself alone.
 
 use leasehold_testkit::Value;
 
@@ -36,16 +37,16 @@ async fn the_proxy_says_who_asks_and_which_groups_they_are_in() {
         (&[secret, user], 403),
         (&[secret, user, ("x-remote-groups", "ops,payments")], 403),
         (&[secret, user, ("x-remote-groups", "(null)")], 403),
-        // What they typed for the proxy is its own matter.
+        // Basic credentials that the user entered for the proxy are ignored.
         (&[secret, ("x-remote-user", "bob"), basic], 200),
         (&[basic], 401),
         (&[basic, ("x-remote-user", "bob")], 401),
-        // The secret, once and right.
+        // The secret must be present exactly once and correct.
         (&[("x-remote-user", "bob")], 401),
         (&[("x-proxy-secret", "wrong"), ("x-remote-user", "bob")], 401),
         (&[("x-proxy-secret", ""), ("x-remote-user", "bob")], 401),
         (&[secret, secret, ("x-remote-user", "bob")], 401),
-        // One user, and one that is somebody.
+        // The user header must be present exactly once and name a user.
         (&[secret, ("x-remote-user", "bob"), ("x-remote-user", "bob")], 401),
         (&[secret, ("x-remote-user", "bob"), ("x-remote-user", "root")], 401),
         (
@@ -62,7 +63,7 @@ async fn the_proxy_says_who_asks_and_which_groups_they_are_in() {
         (&[secret, ("x-remote-user", "(null)")], 401),
         (&[secret, ("x_remote_user", "bob")], 401),
         (&[secret], 401),
-        // Two principals.
+        // A proxy user and an API key are two principals, which is refused.
         (&[secret, ("x-remote-user", "bob"), ("authorization", &key)], 401),
         (&[("x-remote-user", "bob"), ("authorization", &key)], 200),
     ] {
@@ -89,7 +90,7 @@ async fn the_same_headers_from_elsewhere_are_only_headers() {
     assert_eq!(scene.status(&forged, LOOK, "").await, 401, "nobody");
     let with_key = [&forged[..], &[("authorization", key.as_str())]].concat();
     assert_eq!(scene.status(&with_key, LOOK, "").await, 200, "and they do not matter");
-    // Nor does a proxy that is trusted with addresses.
+    // An address in `X-Forwarded-For` does not count as the peer address here.
     let claimed = [&forged[..], &[("x-forwarded-for", "10.0.0.5")]].concat();
     assert_eq!(scene.status(&claimed, LOOK, "").await, 401);
     scene.stop().await;
@@ -105,10 +106,10 @@ async fn a_session_of_files_is_opened_by_the_proxys_word() {
     let opened = sent.await.expect("an answer");
     assert_eq!(opened.status, 201, "{opened:?}");
     let session = opened.text_of("sessionId");
-    // Its groups were kept with it.
+    // The session keeps the groups of the user who opened it.
     let written = scene.by(&session, "PUT /f.txt", Value::Bool(true)).await;
     assert!(written.status < 300, "{written:?}");
-    // Whoever the proxy names beside it has to be the same.
+    // If the proxy also names a user, it must be the user who opened the session.
     let bearer = format!("Bearer {session}");
     let with = |user: &'static str| {
         [("x-proxy-secret", SECRET), ("x-remote-user", user), ("authorization", bearer.as_str())]
@@ -131,7 +132,7 @@ async fn names_lose_spaces_and_tabs_and_no_other_blank() {
     for bob in ["bob", " bob", "bob\t ", "\t bob"] {
         assert_eq!(status(bob, "").await, 200, "{bob:?}");
     }
-    // U+00A0, U+2003, U+3000: another user, for whom there is no rule.
+    // U+00A0, U+2003, U+3000: a different user name, for which there is no rule.
     for other in ["bob\u{a0}", "\u{a0}bob", "bob\u{2003}", "\u{3000}bob"] {
         assert_eq!(status(other, "").await, 403, "{other:?}");
         let group = other.replace("bob", "payments");

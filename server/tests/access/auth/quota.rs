@@ -1,4 +1,4 @@
-//! How much somebody may have, and how often they may ask.
+//! Tests of quotas: how many leases a principal can hold, and how many requests it can send.
 
 use leasehold_testkit::{Value, json};
 
@@ -38,7 +38,7 @@ async fn leases_of_a_namespace_are_counted_whoever_has_them() {
                     line 40)";
         assert!(refused.text_of("error").starts_with(told), "{refused:?}");
     }
-    // Another dialect in the same namespace counts, another namespace does not.
+    // Dialects that share a namespace share its quota. Other namespaces do not count.
     assert_eq!(scene.send("taker", "POST /lock?client=c", Value::Null).await.status, 429);
     let claim = json!({"resource": "a", "timeout": 1});
     assert_eq!(scene.send("taker", "POST /v1/claims", claim).await.status, 429, "waiting counts");
@@ -46,7 +46,7 @@ async fn leases_of_a_namespace_are_counted_whoever_has_them() {
         "tenant_id": "t", "lock_key": "x", "request_id": "r", "owner_id": "taker", "ttl_seconds": 10,
     });
     assert_eq!(scene.send("taker", "POST /leases/acquire", lease).await.status, 201);
-    // It changes while the server runs.
+    // A quota can be changed while the server runs.
     std::fs::write(scene.file("auth.toml"), quota(3)).expect("a file");
     scene.local.server.reload();
     let grown = async |_: &leasehold_testkit::Client| take("taker", "c").await.status == 200;
@@ -196,7 +196,7 @@ async fn a_session_of_files_counts_for_whoever_opened_it() {
     assert_eq!(scene.send("file-writer", "GET /a.txt", Value::Null).await.status, 429);
     assert_eq!(status(&other, "GET /a.txt").await, 200);
     scene.local.advance_ms(1000);
-    // With the key beside its session, a request counts once.
+    // A request with both a key and its session counts once.
     let proof = scene.proof("file-writer").remove(0).1;
     let cookie = format!("hengdang_session={}", limited.trim_start_matches("Bearer "));
     let both = [("authorization", proof.as_str()), ("cookie", cookie.as_str())];

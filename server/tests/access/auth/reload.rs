@@ -1,4 +1,4 @@
-//! The files change while the server runs.
+//! Tests that changed auth files take effect while the server runs.
 
 use std::time::{Duration, Instant};
 

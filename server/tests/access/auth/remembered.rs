@@ -1,4 +1,4 @@
-//! A connection that shows the same credential again is not looked at again; whatever could have changed is.
+//! Tests that a connection that sends the same credential again skips the full check, but still notices every change.
 
 use leasehold_testkit::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use crate::auth::idp::{Idp, Key, NOW};
 use crate::auth::{RULES, Scene, write_keys};
 
-/// One connection, kept.
+/// A keep-alive connection.
 struct Line(TcpStream);
 
 impl Line {
@@ -15,7 +15,7 @@ impl Line {
         Self(TcpStream::connect(scene.local.address).await.expect("a connection"))
     }
 
-    /// The status of a look at a lock with these headers, and what the answer says.
+    /// Reads a lock with these headers. Returns the status and the response text.
     async fn look(&mut self, lock: &str, headers: &[String]) -> (u16, String) {
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         let path = format!("/v1/namespaces/{lock}");
@@ -94,11 +94,11 @@ async fn what_differs_in_one_byte_or_stands_twice_is_looked_at_anew() {
     assert_eq!(line.look(X, &bearer(&wrong)).await.0, 401);
     assert_eq!(line.look(X, &bearer(&key[..key.len() - 1])).await.0, 401);
     assert_eq!(line.look(X, &[bearer(key), bearer(key)].concat()).await.0, 401);
-    // A cookie is a credential of its own.
+    // A cookie is a second credential, and two credentials are refused.
     let cookie = vec!["cookie: __Host-leasehold=0".to_owned()];
     assert_eq!(line.look(X, &[bearer(key), cookie].concat()).await.0, 401);
     assert_eq!(line.look(X, &bearer(key)).await.0, 200);
-    // Two of them in turns are two.
+    // Two principals that alternate on one connection are kept apart.
     let others = "files/locks/x";
     for _ in 0..3 {
         assert_eq!(line.look(X, &bearer(&scene.keys["reader"].text)).await.0, 200);
@@ -113,7 +113,7 @@ async fn a_key_that_has_expired_is_refused_on_the_connection_it_was_good_on() {
     let scene = Scene::new().await;
     scene.local.clock.set_wall_ms(NOW * 1000);
     let before = scene.send("admin", "GET /v1/admin/auth", leasehold_testkit::Value::Null).await;
-    // Ten seconds from then.
+    // The key expires ten seconds after the current time of the test.
     write_keys(scene.file("keys.toml"), &scene.keys, "expires = 2023-11-14T22:13:30Z");
     scene.local.server.reload();
     scene
@@ -152,7 +152,7 @@ async fn a_token_counts_on_a_connection_as_long_as_it_counts_anywhere() {
     scene.local.clock.set_wall_ms((NOW + 60) * 1000);
     assert_eq!(one.look(X, &short).await.0, 401, "it has ended");
     assert_eq!(other.look(X, &long).await.0, 200);
-    // The key that signed it is withdrawn.
+    // The issuer withdraws the key that signed the token.
     {
         let mut keys = idp.keys.lock().expect("nobody panicked");
         keys.clear();

@@ -1,4 +1,4 @@
-//! What stays in the audit files, whatever clients do: each kind of line has a file and limits of its own.
+//! Tests of what the audit files keep, whatever clients do. Each kind of line has its own file and its own limits.
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ async fn scene(file: &Path, change: impl FnOnce(&mut Options)) -> Scene {
     Scene::with(RULES, &NAMES, |settings| settings.audit = Some(options)).await
 }
 
-/// The lines of one file.
+/// Returns the lines of one file.
 fn of(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).expect("a file");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// What was done, of this kind, and by whom.
+/// Returns act and principal of the audit lines of this kind.
 fn acts(file: &Path, kind: &str) -> Vec<(String, String)> {
     let told = lines(file).into_iter().filter(|line| line["kind"] == kind);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -51,7 +51,7 @@ async fn no_flood_of_a_client_pushes_out_what_operators_did_and_known_principals
         let session = json!({"owner_id": "o", "ttl_ms": 60_000});
         assert_eq!(scene.send("taker", "POST /v1/sessions", session).await.status, 201);
         assert_eq!(scene.status(&[], "GET /v1/locks/x", "").await, 401);
-        // The right to revoke in some namespaces makes no operator.
+        // The right to revoke in some namespaces does not make a principal an operator.
         scene.send("revoker", "POST /v1/locks/none/revoke", reason.clone()).await;
     }
     assert!(!audit::rotated(&file).is_empty(), "clients have filled it");
@@ -86,7 +86,7 @@ async fn unknown_clients_do_not_hide_refusals_of_principals_and_what_was_left_ou
     let by: Vec<_> = of(&refusals).iter().map(|line| line["by"]["principal"].clone()).collect();
     assert_eq!(by, ["key:reader", "key:reader", "key:nothing"]);
     assert_eq!(of(&unknown).len(), 2);
-    // The line is written even if no further request is refused.
+    // The line about left-out refusals is written even if no further request is refused.
     scene.local.advance_ms(1000);
     let left_out = |file: &Path| {
         let told = of(file).into_iter().find(|line| line["act"] == "refusals left out");
@@ -218,7 +218,7 @@ async fn a_wrong_proof_of_a_lease_is_told() {
         "owner_id": "o", "leases": [{"lock_name": "x", "lease_id": forged, "fencing_token": 1}],
     });
     assert_eq!(scene.send("other", "POST /v1/release", several).await.status, 409);
-    // Neither of these is a lease's that is there.
+    // This lease id is unknown; for the next request the lease has ended. Neither counts as a wrong proof.
     let unknown = format!("99.{}", "0".repeat(32));
     assert_eq!(scene.send("taker", release, proof(&unknown, 1)).await.status, 409);
     assert_eq!(scene.send("taker", release, proof(&id, 1)).await.status, 200);

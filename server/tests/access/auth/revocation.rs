@@ -1,4 +1,4 @@
-//! Locks that are taken from another principal: a line in the audit file of operators, in every dialect.
+//! Tests that ending another principal's lock writes a line to the operators' audit file, in every dialect.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use leasehold_testkit::{Value, folder, json};
 
 use crate::auth::{NAMES, RULES, Scene};
 
-/// The locks that operators took away, and who did.
+/// Returns the locks that operators revoked, and the principal that did so.
 fn revoked(file: &Path) -> Vec<(Value, Value)> {
     let [_, admin, _, _] = audit::files(file);
     let text = std::fs::read_to_string(admin).expect("a file");
@@ -16,7 +16,7 @@ fn revoked(file: &Path) -> Vec<(Value, Value)> {
     revoked.map(|line| (line["lock"].clone(), line["by"]["principal"].clone())).collect()
 }
 
-/// What clients hold: a claim, a lock of a state and a lock of a repository, as lines that end them.
+/// Requests that end a claim and a Git LFS lock that a client holds.
 struct Held {
     claim: String,
     unlock: String,

@@ -1,4 +1,4 @@
-//! The keys of an issuer: which count, and how they change.
+//! Tests of an issuer's signing keys: which of them are accepted, and how they rotate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ async fn no_more_than_so_many_questions_for_one_address() {
 }
 
 impl Scene {
-    /// Has the server tend to its issuers until `/metrics` has this line.
+    /// Makes the server refresh its issuers' keys until `/metrics` contains this line.
     pub(super) async fn until_counted(&self, line: &str) {
         self.local
             .until(line, async |_| {
@@ -243,7 +243,7 @@ async fn keys_that_cannot_be_fetched_count_for_so_long_and_no_longer() {
     scene.stop().await;
 }
 
-/// What goes on by a token: a connection of the door for clients of Redis, a stream of events, and a wait.
+/// Long-running uses of a token: a Redis connection, an event stream, and a waiting acquire.
 struct GoesOn {
     redis: TcpStream,
     stream: TcpStream,
@@ -280,7 +280,7 @@ impl GoesOn {
         goes_on
     }
 
-    /// One command and its answer, which is a line.
+    /// Sends a Redis command and returns its one-line response.
     async fn ask(&mut self, words: &[&str]) -> String {
         let mut command = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| command += &format!("${}\r\n{word}\r\n", word.len()));
@@ -293,7 +293,7 @@ impl GoesOn {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// What the stream tells up to this; `None`: it has ended.
+    /// Reads the event stream up to `word`. Returns `None` if the stream has ended.
     async fn told(&mut self, word: &str) -> Option<String> {
         let mut told = Vec::new();
         let reading = async {
@@ -311,7 +311,8 @@ impl GoesOn {
         self.told(word).await.expect("the stream goes on");
     }
 
-    /// All of it goes on: the connection takes this lock, and the stream tells so.
+    /// Checks that all three still work: the Redis connection acquires this lock, the stream reports it, and the
+    /// acquire still waits.
     async fn counts(&mut self, lock: &str) {
         assert_eq!(self.ask(&["SET", lock, "me", "NX", "PX", "60000"]).await, "+OK\r\n");
         self.until_told(&format!("\"lock_name\":\"{lock}\"")).await;
@@ -327,7 +328,7 @@ impl GoesOn {
     }
 }
 
-/// Longer than anything here takes, however busy the machine is.
+/// Test timeout, longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn scene_with_redis(idp: &Idp) -> Arc<Scene> {

@@ -1,4 +1,4 @@
-//! What one key may have of what all share.
+//! Tests of the share that one principal can use of limits that apply to the whole server.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -19,7 +19,7 @@ fn rules(more: &str) -> String {
     format!("{RULES}{both}{more}")
 }
 
-/// A stream of HTTP/1 that has begun, or how it was refused.
+/// Opens an HTTP/1 stream. Returns the connection, or the refusal.
 async fn begin(scene: &Scene, who: &str, line: &str, body: &str) -> Result<TcpStream, String> {
     let key = scene.proof(who);
     let key = key.first().map(|(name, value)| format!("{name}: {value}\r\n")).unwrap_or_default();
@@ -47,7 +47,7 @@ async fn metric(scene: &Scene, line: &str) -> u64 {
     found.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// A watch of one's own lease was no stream before.
+/// A watch of the principal's own lease counts as a stream too. It did not at first.
 #[tokio::test]
 async fn streams_of_every_kind_count_together_and_one_key_has_a_share() {
     let scene = Scene::with(&rules(""), &NAMES, |settings| {
@@ -118,7 +118,7 @@ async fn a_quota_covers_bytes_and_streams() {
     scene.stop().await;
 }
 
-/// With metadata alone, one key used up what there was for all.
+/// A single key could use up the metadata budget of the whole server.
 #[tokio::test]
 async fn one_key_leaves_metadata_to_others() {
     let scene = Scene::with(&rules(""), &NAMES, |settings| {
@@ -145,7 +145,7 @@ async fn one_key_leaves_metadata_to_others() {
     scene.stop().await;
 }
 
-/// A client of HTTP/2 that takes nothing of any answer's body.
+/// Opens an HTTP/2 connection with a client that reads no response body.
 async fn connect(scene: &Scene) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(scene.local.address).await.expect("a connection");
     let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -183,12 +183,12 @@ async fn one_key_leaves_requests_of_http2_to_others() {
         assert_eq!(answer.status(), if n < 4 { 200 } else { 429 });
         answers.push(answer);
     }
-    // What was refused counts no longer, though its answer is not taken.
+    // A refused request does not count as a stream, even if its response has not been read.
     assert_eq!(metric(&scene, "leasehold_streams").await, 4);
     assert_eq!(metric(&scene, "leasehold_streams_open").await, 6);
     let refusals = "leasehold_limit_refusals_total{limit=\"principal-streams-max\"}";
     assert_eq!(metric(&scene, refusals).await, 2);
-    // Another key is answered, and so is what keeps a lock from being lost.
+    // Other keys still get responses. Even the first key can still renew its lock.
     let mut other = connect(&scene).await;
     let asked = other.send_request(request(&scene, "modest", "GET /v1/locks", ""));
     assert_eq!(asked.await.expect("an answer").status(), 200);
@@ -213,7 +213,7 @@ fn without_key(scene: &Scene) -> hyper::Request<Full<Bytes>> {
     request
 }
 
-/// Refused requests whose answers were not taken restricted all clients of HTTP/2.
+/// Refused requests with unread responses used up the HTTP/2 streams of all clients.
 #[tokio::test]
 async fn refused_requests_of_http2_leave_room_for_others() {
     let scene = Scene::with(&rules(""), &NAMES, |settings| {
@@ -240,7 +240,8 @@ async fn refused_requests_of_http2_leave_room_for_others() {
     scene.stop().await;
 }
 
-/// Above the maximum of all streams, whoever leaves most answers untaken is closed, and nobody else.
+/// Above the server-wide maximum of open streams, the server closes the connection with the most unread responses, and
+/// no other.
 #[tokio::test]
 async fn too_many_untaken_answers_end_their_own_connection() {
     let scene = Scene::with(&rules(""), &NAMES, |settings| {
@@ -254,7 +255,7 @@ async fn too_many_untaken_answers_end_their_own_connection() {
     let mut unknown = connect(&scene).await;
     let mut answers = Vec::new();
     for _ in 0..100 {
-        // The connection is closed at some point.
+        // The server closes the connection at some point.
         if unknown.ready().await.is_err() {
             break;
         }
@@ -271,7 +272,7 @@ async fn too_many_untaken_answers_end_their_own_connection() {
     scene.stop().await;
 }
 
-/// One key that left its uploads unfinished kept all others from writing.
+/// A single key with unfinished uploads kept all others from writing.
 #[tokio::test]
 async fn one_key_leaves_uploads_to_others() {
     let names = ["file-writer", "other", "admin"];

@@ -1,4 +1,4 @@
-//! Signing in with a browser, and what its cookie is good for.
+//! Tests of signing in with a browser, and of the session cookie.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -30,11 +30,11 @@ async fn scene_with(idp: &Idp, change: impl FnOnce(&mut Settings)) -> Scene {
     scene
 }
 
-/// A browser with one jar.
+/// A browser with its own cookies.
 struct Browser<'a> {
     scene: &'a Scene,
     cookies: std::collections::BTreeMap<String, String>,
-    /// Every `Set-Cookie` there was.
+    /// Every `Set-Cookie` value received.
     set: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Browser<'a> {
         answer
     }
 
-    /// Begins to sign in; gives what the issuer is told.
+    /// Starts signing in and returns the parameters sent to the issuer.
     async fn leave(&mut self, to: &str) -> std::collections::BTreeMap<String, String> {
         let answer = self.get(&format!("/console/sign-in?with=oidc&to={to}")).await;
         assert_eq!(answer.status, 303, "{answer:?}");
@@ -100,7 +100,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// What the issuer says of whoever signed in, and the way back.
+/// Prepares the issuer's ID token and returns the callback path to which it redirects the browser.
 fn come_back(
     idp: &Idp,
     told: &std::collections::BTreeMap<String, String>,
@@ -153,7 +153,7 @@ async fn somebody_signs_in_with_an_issuer_and_out_again() {
         verifier,
     ));
     assert_eq!(told["code_challenge"], crate::auth::idp::encode(&challenge));
-    // It is a credential like others, with groups and all.
+    // The session is a credential like any other, including groups.
     assert_eq!(browser.get(LOOK).await.status, 200);
     let body = acquire("o").to_string();
     let json_body = [("content-type", "application/json")];
@@ -196,7 +196,7 @@ async fn whoever_comes_back_is_who_left_and_only_once() {
     refused(&[("iss", json!("https://evil.example"))], "", 401).await;
     refused(&[], "&iss=https%3A%2F%2Fevil.example", 401).await;
     refused(&[], "&error=access_denied", 403).await;
-    // A page of somebody else cannot sign anybody in: the browser has to have begun it.
+    // A page of another site cannot sign the user in: this browser must have started the sign-in.
     let mut browser = Browser::new(&scene);
     let told = browser.leave("/").await;
     let back = come_back(&idp, &told, &[]);
@@ -208,7 +208,7 @@ async fn whoever_comes_back_is_who_left_and_only_once() {
     assert_eq!(browser.get(&back).await.status, 200);
     browser.cookies = kept.clone();
     assert_eq!(browser.get(&back).await.status, 400, "twice");
-    // Too late.
+    // The sign-in took too long.
     let told = browser.leave("/").await;
     scene.local.advance_ms(600_000);
     assert_eq!(browser.get(&come_back(&idp, &told, &[])).await.status, 400);
@@ -263,7 +263,7 @@ async fn somebody_signs_in_with_a_key_and_the_session_before_ends() {
     assert_eq!(browser.get(LOOK).await.status, 200);
     let mut old = Browser { cookies: before, ..Browser::new(&scene) };
     assert_eq!(old.get(LOOK).await.status, 401, "it was another session");
-    // And with an issuer: the session before ends as well.
+    // Signing in with an issuer ends the earlier session as well.
     let before = browser.cookies.clone();
     let told = browser.leave("/").await;
     assert_eq!(browser.get(&come_back(&idp, &told, &[])).await.status, 200);
@@ -311,7 +311,7 @@ async fn a_cookie_counts_only_for_the_servers_own_pages() {
         let answer = browser.send(Method::POST, path, headers, &acquire).await;
         assert_eq!(answer.status, expected, "{headers:?}: {answer:?}");
     }
-    // Nobody can be signed out or in by another page either.
+    // A page of another site cannot sign the user in or out.
     for path in ["/console/sign-out", "/console/sign-in"] {
         let foreign = [("origin", "https://evil.example")];
         let answer = browser.send(Method::POST, path, &foreign, &format!("key={key}")).await;
@@ -339,7 +339,7 @@ async fn cookies_are_for_connections_nobody_listens_to() {
     assert_eq!(answer.status, 401, "{answer:?}");
     let twice = format!("{SESSION}={0}; {SESSION}={0}", browser.cookies[SESSION]);
     assert_eq!(scene.status(&[("cookie", &twice)], &format!("GET {LOOK}"), "").await, 401);
-    // Two principals.
+    // A session cookie and another principal's key are two principals, which is refused.
     let other = scene.proof("admin").remove(0).1;
     let answer = browser.send(Method::GET, LOOK, &[("authorization", &other)], "").await;
     assert_eq!(answer.status, 401, "{answer:?}");

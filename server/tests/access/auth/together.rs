@@ -1,4 +1,4 @@
-//! Leases that wait together end together, so whoever ends them needs the right on each of their locks.
+//! Tests that ending leases that wait as a group needs the right on each of their locks.
 
 use leasehold_testkit::{Value, json};
 

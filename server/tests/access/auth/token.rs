@@ -1,4 +1,4 @@
-//! Signed tokens of an issuer: good ones, wrong ones in every way we know, and keys that change.
+//! Tests of signed tokens: valid ones, every known kind of forgery, and key changes at the issuer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::auth::{RULES, Scene, acquire};
 
 pub(crate) const LOOK: &str = "GET /v1/locks/x";
 
-/// What the file says of the issuer, with `more`.
+/// Returns an auth file with this issuer, and with `more` in its section.
 pub(crate) fn oidc(idp: &Idp, more: &str) -> String {
     let issuer = idp.url();
     format!(
@@ -29,7 +29,7 @@ pub(crate) async fn scene(idp: &Idp, more: &str) -> Scene {
     scene_with(idp, more, |_| {}).await
 }
 
-/// Wrong tokens are limited, and these tests send many.
+/// Starts a server with a high limit of wrong tokens, because these tests send many.
 pub(crate) async fn scene_with(idp: &Idp, more: &str, change: impl FnOnce(&mut Settings)) -> Scene {
     let scene = Scene::with(&oidc(idp, more), &["admin", "other"], |settings| {
         settings.auth.failures_per_minute = 10_000;
@@ -69,7 +69,7 @@ async fn a_token_proves_who_asks_and_which_groups_they_are_in() {
         assert!(seen.text.contains("\"oidc:alice\""), "{}", seen.text);
         let elsewhere = scene.by(&token, "POST /v1/locks/x/revoke", json!({"reason": "r"})).await;
         assert_eq!(elsewhere.status, 403, "{elsewhere:?}");
-        // A member of no group may nothing.
+        // A user in no group has no rights.
         let mut claims = idp.claims();
         claims["groups"] = json!([]);
         let (status, why) = scene.look(&idp.token_of("first", &claims)).await;
@@ -106,7 +106,7 @@ async fn groups_count_in_every_dialect() {
     scene.stop().await;
 }
 
-/// Each is alice's token but for one thing.
+/// Returns claims that differ from `alice`'s valid claims in one way each, with a name for the difference.
 fn wrong_claims(idp: &Idp) -> Vec<(&'static str, Value)> {
     let with = |name: &str, value: Value| {
         let mut claims = idp.claims();
@@ -153,7 +153,7 @@ async fn a_token_that_claims_something_wrong_is_refused() {
         assert_eq!(status, 401, "{why}: {told}");
         assert!(told.contains(why), "{told}\nexpected: {why}");
     }
-    // Within the leeway, and with one of several audiences.
+    // Times within the leeway, and one of several audiences.
     for (name, value) in
         [("exp", json!(NOW - 29)), ("nbf", json!(NOW + 29)), ("aud", json!(["a", "leasehold"]))]
     {
@@ -164,7 +164,7 @@ async fn a_token_that_claims_something_wrong_is_refused() {
     scene.stop().await;
 }
 
-/// What nobody may be let in by, and what is told of it.
+/// Returns forged tokens, each with the expected reason for its refusal.
 fn forged(idp: &Idp, good: &str) -> Vec<(&'static str, String)> {
     let (key, claims) = (idp.key("first"), idp.claims().to_string());
     let parts: Vec<_> = good.split('.').collect();
@@ -245,7 +245,7 @@ async fn a_forged_token_is_refused() {
         assert!(told.contains(why), "{told}\nexpected: {why}");
     }
     assert_eq!(scene.look(&good).await.0, 200);
-    // As issuers write them.
+    // Headers as real issuers write them.
     for header in [
         r#"{"alg":"RS256","kid":"first"}"#,
         r#"{"alg":"RS256"}"#,
@@ -322,7 +322,7 @@ async fn a_session_of_files_is_opened_with_a_token_and_outlives_it_by_hours() {
     let session = opened.text_of("sessionId");
     let write = async || scene.by(&session, "PUT /f.txt", json!("x")).await.status;
     assert!(write().await < 300);
-    // The token is over, the session is not, by groups and rights as they are in the file.
+    // The token has expired, but the session continues, with the groups and rights of the current auth file.
     scene.local.advance_ms(2 * 3_600_000);
     assert_eq!(scene.look(&idp.token()).await.0, 401);
     assert!(write().await < 300);

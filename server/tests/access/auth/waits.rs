@@ -1,4 +1,4 @@
-//! Who waits by a key that was revoked, or for what they may not have any more, leaves the queue and is told so.
+//! Tests that a waiter leaves the queue and gets an error when its key is revoked or its right is removed.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::auth::idp::{Idp, Key, NOW};
 use crate::auth::token::LOOK;
 use crate::auth::{RULES, Scene, acquire};
 
-/// How a policy changes while somebody waits.
+/// How the auth files change while a client waits.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     KeyRevoked,
@@ -93,7 +93,7 @@ async fn a_claim_that_waits_is_over() {
         let (looked, ()) = tokio::join!(scene.send("taker", &look, Value::Null), async {
             change.make(&scene);
         });
-        // Whoever may still look is shown that it is over.
+        // A client that may still read the claim sees that it has ended.
         match change {
             Change::KeyRevoked => assert_eq!(looked.status, 401, "{looked:?}"),
             Change::RightRemoved => assert_eq!(looked.text_of("status"), "revoked", "{looked:?}"),
@@ -105,7 +105,7 @@ async fn a_claim_that_waits_is_over() {
                 scene.send("admin", &look, Value::Null).await.text_of("status") == "revoked"
             })
             .await;
-        // The lock goes to whoever is next, and not to it.
+        // The lock goes to the next waiter, not to the ended claim.
         let release = json!({"status": "released"});
         let released = scene.send("other", &format!("PATCH {}", path(&held)), release).await;
         assert_eq!(released.status, 204);
@@ -141,7 +141,7 @@ async fn a_second_key_of_the_name_keeps_its_place() {
     scene.stop().await;
 }
 
-/// The path of a claim that waits, made with this token.
+/// Makes a claim with this token, checks that it waits, and returns its path.
 async fn claim_by(scene: &Scene, token: &str, resource: &str) -> String {
     let claim = json!({"resource": resource, "timeout": 600});
     let waits = scene.by(token, "POST /v1/claims", claim).await;
@@ -176,7 +176,7 @@ async fn a_claim_waits_no_longer_than_the_token_it_was_made_with() {
 async fn a_claim_is_over_when_its_group_may_no_more() {
     let idp = Idp::start(Key::ec()).await;
     let scene = crate::auth::token::scene(&idp, "").await;
-    // Another group still may.
+    // Another group of the user still has the right.
     let others = "[[rule]]\nname = \"ops\"\ngroups = [\"oidc:ops\"]\nmay = [\"acquire\"]\n\
         namespaces = [\"default\"]\n";
     let rules = std::fs::read_to_string(scene.file("auth.toml")).expect("a file");
@@ -213,7 +213,7 @@ async fn a_claim_is_over_with_the_issuer_of_its_token() {
     let claim = json!({"resource": "x", "timeout": 600});
     assert_eq!(scene.send("other", "POST /v1/claims", claim).await.status, 201);
     let waits = claim_by(&scene, &idp.token(), "x").await;
-    // Another issuer by the same name: its people are others.
+    // A different issuer under the same name: its users are different principals.
     let rules = std::fs::read_to_string(scene.file("auth.toml")).expect("a file");
     let rules = rules.replace(&idp.url(), "https://id.example.org");
     std::fs::write(scene.file("auth.toml"), rules).expect("a file");

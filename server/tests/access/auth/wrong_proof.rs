@@ -1,4 +1,5 @@
-//! Proofs in wrong hands: a line in the audit files, also if the caller may not see the lease.
+//! Tests that the use of another principal's proof writes a line to the audit files, even if the caller may not see the
+//! lease.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ async fn scene(file: &Path) -> Scene {
     Scene::with(RULES, &NAMES, |settings| settings.audit = Some(options)).await
 }
 
-/// Who showed a wrong proof, for what, and of which lock.
+/// Returns who used a wrong proof, for which operation, and on which lock.
 fn mismatches(file: &Path) -> Vec<[Value; 3]> {
     let [_, _, refusals, _] = audit::files(file);
     let text = std::fs::read_to_string(refusals).unwrap_or_default();
@@ -28,7 +29,7 @@ fn mismatches(file: &Path) -> Vec<[Value; 3]> {
     wrong.map(of).collect()
 }
 
-/// The last of them, and that there are so many.
+/// Checks the number of such lines, and the last one.
 #[track_caller]
 fn check(file: &Path, n: usize, [who, operation, lock]: [&str; 3]) {
     let told = mismatches(file);
@@ -47,7 +48,7 @@ async fn a_stolen_lease_id_is_told_of() {
     });
     let taken = scene.send("taker", "POST /leases/acquire", lease).await;
     let id = taken.text_of("lease_id");
-    // One may see the lease, one may not.
+    // `other` may see the lease, `nothing` may not.
     for (n, who) in [(0, "other"), (2, "nothing")] {
         let release = json!({"request_id": "r2", "owner_id": who});
         let mut renewal = release.clone();
@@ -111,7 +112,7 @@ async fn a_wrong_token_of_webdav_is_told_of() {
     let (wrong, list) = ("<opaquelocktoken:1>", format!("({token})"));
     for (n, who, method, header, status, operation) in [
         (1, "file-writer", "UNLOCK", ("lock-token", wrong), 409, "release"),
-        // It may not even see the lock.
+        // This principal may not even see the lock.
         (2, "nothing", "UNLOCK", ("lock-token", token.as_str()), 409, "release"),
         (3, "other", "UNLOCK", ("lock-token", token.as_str()), 403, "release"),
         (4, "other", "LOCK", ("if", list.as_str()), 412, "renew"),

@@ -1,4 +1,5 @@
-//! The same with keys: their secrets, sessions and proofs are looked for in what others see, and in the audit file.
+//! The canary test with authentication: searches everything others can read, and the audit files, for API keys, session
+//! ids and proofs.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ namespaces = ["*"]
 
 const WHO: [&str; 3] = ["ann", "bob", "admin"];
 
-/// A server with keys and an audit file, and what must not be seen of it.
+/// A server with keys and an audit file, and the secrets that must not appear anywhere.
 pub(crate) struct Keyed {
     local: Local,
     files: Guarded,
@@ -39,7 +40,7 @@ impl Keyed {
         settings.auth_file = Some(files.file());
         settings.audit = Some(Options::new(files.folder().join("audit.log")));
         let local = Local::start(settings).await;
-        // What follows the id is the secret.
+        // The part of a key after its id is the secret.
         let secret = |who: &str| files.key(who).rsplit('_').next().unwrap().to_owned();
         let secrets = WHO.into_iter().map(secret).collect();
         Self { local, files, secrets, seen: String::new() }
@@ -72,7 +73,7 @@ impl Keyed {
         self.local.client.send_with(method, path, &headers, body).await.ok()
     }
 
-    /// A call of ann's that works, and what in its answer only she may know.
+    /// Sends a request as `ann` and records the part of the response that only she may know.
     async fn learn(&mut self, line: &str, body: Value, secret: &str) -> String {
         let answer = self.call("ann", line, &body).await.expect("an answer");
         assert!(answer.status < 300, "{line}: {answer:?}");
@@ -82,7 +83,7 @@ impl Keyed {
         secret
     }
 
-    /// A call of bob's or of an admin's, about what is ann's.
+    /// Sends a request as `bob` and as an admin about what belongs to `ann`.
     async fn see(&mut self, line: &str, body: &Value) {
         for who in ["bob", "admin"] {
             let call = self.call(who, line, body);
@@ -92,7 +93,7 @@ impl Keyed {
         }
     }
 
-    /// Ann has some of everything, the others try all there is, and somebody sends wrong keys.
+    /// `ann` acquires something in every dialect, the others send every call, and some requests use wrong keys.
     pub(crate) async fn live(&mut self) {
         let session = json!({"owner_id": NASTY, "ttl_ms": 60_000});
         let session = self.learn("POST /v1/sessions", session, "session_id").await;
@@ -127,7 +128,7 @@ impl Keyed {
                 self.see(&line, &body).await;
             }
         }
-        // A key with one letter wrong is nearly a secret.
+        // A key with one wrong character still reveals most of the secret.
         let nearly = format!("{}x", self.files.key("ann"));
         for line in ["GET /v1/locks", "GET /metrics", "POST /v1/claims", "GET /a.txt", "GET /lock"]
         {
@@ -152,7 +153,7 @@ impl Keyed {
         self.local.server.reload();
     }
 
-    /// Everything that was written down of who did what.
+    /// Returns the text of all audit files.
     pub(crate) fn audit(&self) -> String {
         let files = ["audit.log", "audit.log.admin", "audit.log.refusals", "audit.log.unknown"];
         let read = |name| std::fs::read_to_string(self.files.folder().join(name)).unwrap();

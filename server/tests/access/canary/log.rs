@@ -1,4 +1,4 @@
-//! Everything that is logged, at the finest level, in both shapes.
+//! Captures all log output at the finest level, in both formats.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ pub(crate) struct Log {
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// From here on everything is kept.
+    /// Starts capturing.
     pub(crate) fn begin() -> Self {
         let log = Self { plain: Sink::default(), json: Sink::default() };
         tracing_subscriber::registry()
@@ -29,7 +29,7 @@ impl Log {
         log
     }
 
-    /// The lines so far.
+    /// Returns the lines captured so far.
     pub(crate) fn end(&self) -> (Vec<String>, Vec<String>) {
         (self.plain.lines(), self.json.lines())
     }
@@ -61,7 +61,7 @@ impl<'a> MakeWriter<'a> for Sink {
     }
 }
 
-/// Every line is one that we wrote, and has nothing in it that a terminal would obey.
+/// Checks that the server wrote every line itself and that none contains a terminal control character.
 pub(crate) fn check_harmless(lines: &[String], objects: &[String]) {
     let is_obeyed = |c: char| {
         c.is_control()

@@ -1,5 +1,5 @@
-//! Secrets stay where they belong, and nothing a client sends writes on an operator's terminal: every call of every
-//! dialect is made with canaries in it, which must be found in no log, metric, error, event or list.
+//! Tests that secrets do not leak and that nothing a client sends reaches an operator's terminal. Every call of every
+//! dialect is made with canary values, which must not appear in any log, metric, error, event or list.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -13,23 +13,23 @@ use keyed::Keyed;
 use leasehold_testkit::{Client, Local, Method, Response, Value, json};
 use log::Log;
 
-/// What a terminal would obey, and a line of its own: in names, which are logged, and everywhere else.
+/// A name with terminal control characters and line breaks.
 const NASTY: &str = "evil\u{1b}[2J\u{9b}31m\r\nFORGED line\u{202e}";
 const NASTY_ENCODED: &str = "evil%1B%5B2J%C2%9B31m%0D%0AFORGED%20line%E2%80%AE";
-/// What is secret if it is right, and may be somebody's secret if it is not.
+/// A value for fields that hold secrets. Even a wrong value could be another client's secret.
 const CANARY: &str = "c0ffee5ec7e7c0ffee5ec7e7c0ffee5ec7e7";
-/// How long a call is waited for whose response may have no end.
+/// How long to read a response that might never end.
 const STREAM_MAX: Duration = Duration::from_secs(2);
-/// Longer than anything here takes, however busy the machine is.
+/// Test timeout, longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Somebody who makes calls and remembers what must not be seen.
+/// A client that makes calls and remembers the secrets it got.
 struct Caller {
     client: Client,
     secrets: BTreeSet<String>,
-    /// What the document of `leases` has its locks show; but it is nothing for a log.
+    /// Values that locks of the dialect `leases` show as specified, but which must not be logged.
     shown: BTreeSet<String>,
-    /// Everything that others could read.
+    /// The text of all responses that other clients could read.
     seen: String,
 }
 
@@ -49,7 +49,7 @@ impl Caller {
         self.client.send_with(method, path, &headers, body).await.ok()
     }
 
-    /// A call that works, and what in its answer is secret.
+    /// Sends a request and records the part of the response that is secret.
     async fn learn(&mut self, path: &str, body: Value, secret: &str) -> Response {
         let answer = self.call("POST", path, &[], &body).await.expect("an answer");
         assert!(answer.status < 300, "{path}: {answer:?}");
@@ -57,7 +57,7 @@ impl Caller {
         answer
     }
 
-    /// A call whose answer others could see.
+    /// Sends a request whose response other clients could read.
     async fn see(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &Value) {
         let call = self.call(method, path, headers, body);
         if let Ok(Some(answer)) = tokio::time::timeout(STREAM_MAX, call).await {
@@ -66,7 +66,7 @@ impl Caller {
     }
 }
 
-/// Every path and method of the contract, each with its parameters.
+/// Returns every path and method of the contract.
 async fn operations(client: &Client) -> Vec<(String, String)> {
     operations_of(&client.get("/openapi.json").await)
 }
@@ -83,7 +83,7 @@ fn operations_of(document: &Response) -> Vec<(String, String)> {
     operations
 }
 
-/// The path with a canary for every parameter in it: ids are proofs, everything else is a name.
+/// Fills in a path's parameters with canaries: ids are proofs, everything else is a name.
 fn filled(path: &str) -> String {
     let segments = path.split('/').map(|segment| match segment.strip_prefix('{') {
         Some(name) if name.contains("session") || name.contains("lease") => CANARY,
@@ -93,7 +93,7 @@ fn filled(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Real secrets, made by calls that work, in every dialect that has some.
+/// Creates real secrets in every dialect that has some.
 async fn tell_a_story(caller: &mut Caller) {
     let session = json!({"owner_id": NASTY, "ttl_ms": 60_000});
     let session = caller.learn("/v1/sessions", session, "session_id").await;
@@ -133,7 +133,7 @@ async fn tell_a_story(caller: &mut Caller) {
     caller.see("POST", &format!("/lock?client={NASTY_ENCODED}&ttl=5s"), &[], &Value::Null).await;
 }
 
-/// Whatever a body can have, wrong in every way that matters here.
+/// Returns a body with every known field, each holding a canary.
 fn body_of_canaries() -> Value {
     json!({
         "owner_id": NASTY, "ttl_ms": 1000, "lease_id": CANARY, "session_id": CANARY, "fencing_token": 1,
@@ -187,7 +187,7 @@ async fn no_secret_is_seen_and_no_name_writes_on_a_terminal() {
     log::check_harmless(&lines, &objects);
 }
 
-/// The first events of a reader that comes late.
+/// Returns the first events that a new reader of the event stream gets.
 async fn events(local: &Local) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(local.address).await.unwrap();
@@ -199,7 +199,7 @@ async fn events(local: &Local) -> String {
         async { while !has_events(&seen) && stream.read_buf(&mut seen).await.unwrap_or(0) > 0 {} };
     tokio::time::timeout(PATIENCE, until_some).await.expect("events");
     assert!(has_events(&seen), "{}", String::from_utf8_lossy(&seen));
-    // The rest comes at the same time.
+    // The rest of the events arrives immediately.
     let reading = async { while stream.read_buf(&mut seen).await.unwrap_or(0) > 0 {} };
     let _ = tokio::time::timeout(STREAM_MAX, reading).await;
     String::from_utf8_lossy(&seen).into_owned()

@@ -1,21 +1,21 @@
-//! What each node tells of what happened: its own history, from what it follows and leads, and the audit of what it
-//! led.
+//! Tests of what each node records: the history of all events, whether it leads or follows, and an audit file of the
+//! writes that it made as the leader.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use leasehold_server::engine::Error;
-use leasehold_server::store::etcd::Snapshots;
-use leasehold_server::store::history::{Asked, History, Page};
+use leasehold_store::etcd::Snapshots;
+use leasehold_store::history::{History, Page, Query};
 
 use crate::etcd::world::{Node, World, wait_until};
 
 impl Node {
     fn history(&self) -> Page {
-        History::of(self.folder.path()).find(&Asked::default(), None, 1000).expect("a page")
+        History::of(self.folder.path()).find(&Query::default(), None, 1000).expect("a page")
     }
 
-    /// The locks that something happened to, oldest first.
+    /// Returns the locks in the history, oldest first.
     fn locks(&self) -> Vec<String> {
         let mut locks: Vec<_> =
             self.history().events.iter().map(|event| event.fact.lock.name.to_string()).collect();
@@ -48,7 +48,7 @@ fn every_node_keeps_the_same_history_over_a_change_of_leaders() {
     assert!(first.history().gaps.is_empty(), "it read what it missed");
     let ids = |node: &Node| node.history().events.iter().map(|event| event.id).collect::<Vec<_>>();
     assert_eq!(ids(&first), ids(&second));
-    // What it led is in the audit of each, and of nobody else.
+    // Each node's audit file contains only what happened while that node was the leader.
     assert_eq!([first.audit("\"c\""), second.audit("\"c\"")], [0, 1]);
     assert_eq!([first.audit("\"a\""), second.audit("\"a\"")], [1, 0]);
     first.stop();
@@ -87,7 +87,7 @@ fn what_a_node_did_not_see_is_a_gap_and_said_to_be_one() {
 
 #[test]
 fn what_was_durable_and_could_not_be_told_is_in_the_audit_of_who_wrote_it() {
-    // Nothing else is written meanwhile.
+    // With such a long tick, nothing else is written during the test.
     let world = World { tick: Duration::from_secs(600), ..World::new() };
     let first = world.node("n1");
     first.leads();

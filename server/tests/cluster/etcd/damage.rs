@@ -1,10 +1,10 @@
-//! etcd loses some of a store while somebody leads who has all of it in memory.
+//! Tests of store data lost from etcd while a leader still has all of it in memory.
 
 use std::time::Duration;
 
-use leasehold_server::clock::SystemClock;
-use leasehold_server::store;
-use leasehold_server::store::etcd::{Snapshots, check};
+use leasehold_base::clock::SystemClock;
+use leasehold_store as store;
+use leasehold_store::etcd::{Snapshots, check};
 use leasehold_testkit::folder;
 
 use crate::etcd::world::{Node, PREFIX, World, wait_until};
@@ -40,7 +40,7 @@ fn a_record_that_is_lost_stops_nobody_who_leads() {
     assert!(first.take("more", "a").expect("it goes on"));
     let folder = first.stop();
 
-    // Whoever remembers nothing but what is in etcd can do nothing about it.
+    // The leader has stopped, so no node has the lost record in memory any more.
     let refused = Node::start(&world, "n1", folder, false);
     assert!(matches!(refused, Err(store::Error::Refused(_))));
 }
@@ -57,7 +57,7 @@ fn whoever_leads_counts_what_is_in_etcd_and_puts_back_what_is_lost() {
     world.etcd.ctl(&["del", "/test/j/0000000000000003"]);
     wait_until("a snapshot is there", || world.is_sound());
     let second = world.node("n2");
-    // Then the snapshot itself.
+    // Now the snapshot itself is lost.
     let name = |manifest: String| manifest.split("\"name\":").nth(1).map(str::to_owned);
     let before = name(world.value("manifest"));
     world.etcd.ctl(&["del", "--prefix", "/test/snap/"]);

@@ -1,4 +1,4 @@
-//! What becomes of the clients that wait at a leader that etcd does not confirm.
+//! Tests of what happens to waiting clients when etcd does not confirm their leader.
 
 use leasehold_core::{Acquire, Dialect, LockKey, Owner, Phase, Revoke, Secret, Span, Target};
 use leasehold_server::engine::{Error, ReadLock, WaitFor, Waited};
@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use crate::etcd::world::{Node, World, wait_until};
 
-/// A busy machine can lose the seat while etcd is silent, or be late, which proves nothing. Then it is tried again.
+/// Maximum tries. On a busy machine, the leader can lose leadership while etcd is silent, or the responses can be late.
+/// Neither proves a bug, so the test tries again.
 const TRIES_MAX: usize = 20;
-/// The length of the leader's lease, and a second.
+/// Maximum time until waiters get their error: the leader lease plus one second.
 const TOLD_WITHIN: Duration = Duration::from_secs(3);
 
-/// Wait for a lock for a minute, by a request that can be repeated.
+/// Returns an acquire that waits for a minute. Its request id makes it repeatable.
 fn wait(lock: &str, owner: &str) -> WaitFor {
     let acquire = Acquire {
         ttl: Some(Span::from_secs(60)),
@@ -28,7 +29,7 @@ fn wait(lock: &str, owner: &str) -> WaitFor {
     WaitFor { acquire, wait: Span::from_secs(60) }
 }
 
-/// Whether it was granted.
+/// Sends the acquire and waits. Returns whether the lock was granted.
 fn waits(node: &Node, lock: &str, owner: &str) -> Result<bool, Error> {
     let waited = node.ask(wait(lock, owner))?.expect("no refusal");
     Ok(match waited {
@@ -40,7 +41,7 @@ fn waits(node: &Node, lock: &str, owner: &str) -> Result<bool, Error> {
     })
 }
 
-/// Waits in a thread of its own, once the earlier waiters wait.
+/// Starts a waiter in a separate thread. Returns once `n` clients wait.
 fn waiting<'s>(
     scope: &'s Scope<'s, '_>,
     node: &'s Node,
@@ -52,7 +53,7 @@ fn waiting<'s>(
     asking
 }
 
-/// Which of those that wait have no connection.
+/// Returns for each waiter whether it is parked, which means without a connection.
 fn parked(node: &Node, lock: &str) -> Vec<bool> {
     let read = ReadLock { key: LockKey::new("default", lock), n_queue_max: 10 };
     let view = node.ask(read).expect("an answer").expect("a lock");
@@ -73,7 +74,7 @@ fn a_leader_that_etcd_does_not_confirm_ends_every_wait_and_the_clients_keep_thei
     let lock = lock.expect("it kept the seat, and the waiters were told in time");
     assert_eq!(parked(&first, lock), [true, true, true]);
     std::thread::scope(|scope| {
-        // The second comes back before the first, and still comes after it.
+        // `b` returns before `a`, but stays behind it in the queue.
         let b = scope.spawn(|| waits(&first, lock, "b"));
         wait_until("it is back", || parked(&first, lock) == [true, false, true]);
         let a = scope.spawn(|| waits(&first, lock, "a"));
@@ -83,7 +84,7 @@ fn a_leader_that_etcd_does_not_confirm_ends_every_wait_and_the_clients_keep_thei
         assert!(!b.is_finished());
         revoke(&first, lock);
         assert_eq!(b.join().expect("no panic"), Ok(true));
-        // The third has not returned, and does not hold up the others.
+        // `gone` has not returned, and does not delay the others.
         let next = scope.spawn(|| waits(&first, lock, "next"));
         wait_until("it waits", || parked(&first, lock) == [true, false]);
         revoke(&first, lock);
@@ -92,13 +93,14 @@ fn a_leader_that_etcd_does_not_confirm_ends_every_wait_and_the_clients_keep_thei
     first.stop();
 }
 
-/// In which epoch it led last.
+/// Returns the metrics line with the node's last epoch as a leader.
 fn epoch(node: &Node) -> Option<String> {
     let text = node.metrics.render();
     text.lines().find(|line| line.starts_with("leasehold_cluster_epoch")).map(str::to_owned)
 }
 
-/// Three wait for a lock, and etcd is silent until they are told. Did the server keep the seat, and tell them in time?
+/// Makes three clients wait for a lock, then silences etcd until they get their errors. Returns whether the node kept
+/// leadership and answered in time.
 fn kept_while_silent(node: &Node, lock: &str) -> bool {
     node.leads();
     if node.take(lock, "holder") != Ok(true) {
@@ -111,7 +113,7 @@ fn kept_while_silent(node: &Node, lock: &str) -> bool {
         node.link.is_mute.store(true, SeqCst);
         let began = Instant::now();
         for told in all {
-            // Long before their waits are over.
+            // The error comes long before the wait would have timed out.
             assert_eq!(told.join().expect("no panic"), Err(Error::Unknown), "it can be repeated");
         }
         let is_in_time = began.elapsed() <= TOLD_WITHIN;

@@ -1,4 +1,4 @@
-//! Several nodes and one etcd: one of them leads, and what it answered survives it.
+//! Tests of several nodes on one etcd: one node leads, and everything it acknowledged survives it.
 
 #![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
 
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::{LockKey, Revoke, Target};
 use leasehold_server::engine::{Error, Probe};
-use leasehold_server::store;
-use leasehold_server::store::etcd::{self, Snapshots};
+use leasehold_store as store;
+use leasehold_store::etcd::{self, Snapshots};
 use leasehold_testkit::folder;
 
 use world::{Node, PREFIX, World, wait_until};
@@ -26,7 +26,7 @@ fn a_store_is_made_once_and_never_by_itself() {
     let world = World::new();
     let again = etcd::init(&world.remote(), PREFIX).expect_err("it is there");
     assert!(again.to_string().contains("2 keys"), "{again}");
-    // What is among the keys of another store would be deleted as some of them.
+    // A store inside the key range of another store would be deleted along with that store's keys.
     for within in ["test/j", "test/a/b"] {
         let among = etcd::init(&world.remote(), within).expect_err("it is not apart");
         assert!(among.to_string().contains("the store under /test/"), "{among}");
@@ -49,7 +49,7 @@ fn who_follows_goes_on_at_once_when_the_leader_stops() {
     assert!(first.take("db", "a").expect("an answer"));
     assert_eq!(second.take("db", "b"), Err(Error::NotLeading));
     let token = first.look("db").expect("an answer").last_token;
-    // The record is on its way to the second.
+    // Wait until the second node has received the record.
     wait_until("it is known", || second.handle.now() > first.handle.now() || memory(&second) >= 2);
     let began = Instant::now();
     first.stop();
@@ -65,7 +65,7 @@ fn who_follows_goes_on_at_once_when_the_leader_stops() {
     second.stop();
 }
 
-/// The number of the last record that a node has noted.
+/// Returns the number of the last record that a node has noted in `node.json`.
 fn memory(node: &Node) -> u64 {
     let text = std::fs::read_to_string(node.folder.path().join("node.json")).unwrap_or_default();
     let number = text.split("\"seq\":").nth(1).and_then(|rest| rest.split(',').next());
@@ -103,7 +103,7 @@ fn what_was_written_although_nobody_was_told_counts_once() {
     let world = World::new();
     let node = world.node("n1");
     node.leads();
-    // As often as it is tried at once, and some times more.
+    // More often than the store retries immediately.
     node.link.n_unanswered.store(3, SeqCst);
     assert!(node.take("db", "a").expect("an answer in the end"));
     node.link.n_lost.store(3, SeqCst);
@@ -116,7 +116,7 @@ fn what_was_written_although_nobody_was_told_counts_once() {
     node.leads();
     assert_eq!(node.holder("db"), Ok(Some("a".into())));
     assert_eq!(node.holder("other"), Ok(Some("a".into())));
-    // The first of the epoch, two grants, and a tick or two.
+    // The first record of the epoch, two grants, and a few ticks.
     assert!((3..=6).contains(&n_slots), "{n_slots}");
     node.stop();
 }
@@ -150,7 +150,7 @@ fn what_was_not_known_when_another_took_over_is_told_as_unknown() {
     cut.n_lost.store(usize::MAX, SeqCst);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| first.take("other", "a"));
-        // It was asked, and its answer was lost.
+        // The transaction was sent and then lost.
         wait_until("it is lost", || cut.n_lost.load(SeqCst) < usize::MAX);
         cut.is_cut.store(true, SeqCst);
         second.leads();
@@ -179,7 +179,7 @@ fn a_node_without_memory_does_not_lead_what_it_does_not_know() {
     let again = Node::start(&world, "n1", folder, false).expect("a start");
     again.leads();
     assert_eq!(again.holder("db"), Ok(Some("a".into())));
-    // It has seen what was written meanwhile.
+    // The restarted node continues after the last record.
     assert!(again.take("other", "a").expect("an answer"));
     wait_until("it was followed", || memory(&fresh) >= memory(&again).max(3));
     again.stop();
@@ -196,7 +196,7 @@ fn a_journal_that_was_put_back_is_led_by_nobody() {
     let head = world.etcd.ctl(&["get", "--print-value-only", "/test/head"]);
     assert!(first.take("db", "a").expect("an answer"));
     let folder = first.stop();
-    // As if etcd had been restored: the head of before, and no later record.
+    // Simulates an etcd restore: the old head, and no later record.
     world.etcd.ctl(&["put", "/test/head", head.trim()]);
     world.etcd.ctl(&["del", "/test/j/0000000000000002", "/test/j0"]);
     let Err(store::Error::Refused(why)) = Node::start(&world, "n1", folder, false) else {
@@ -204,7 +204,7 @@ fn a_journal_that_was_put_back_is_led_by_nobody() {
     };
     assert!(why.contains("is not what it was"), "{why}");
     assert!(world.etcd.ctl(&["get", "/test/rewound"]).contains("n1"));
-    // Not even a node that does not know better.
+    // A node without memory of the later records does not lead either.
     let fresh = Node::start(&world, "n2", leasehold_testkit::folder(), true).expect("a start");
     std::thread::sleep(Duration::from_secs(1));
     assert!(fresh.handle.is_following());
@@ -239,7 +239,7 @@ fn the_journal_does_not_grow_for_ever() {
     });
     assert!((1..=3).contains(&n_keys("/test/snap/")), "{} chunks", n_keys("/test/snap/"));
     let token = first.look("db").expect("an answer").last_token;
-    // A node that knows nothing reads the snapshot and what follows it.
+    // A node without memory reads the snapshot and the records after it.
     let second = Node::start(&world, "n2", folder(), true).expect("a start");
     first.stop();
     second.leads();
@@ -295,7 +295,7 @@ fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
     node.leads();
     for n in 0..8 {
         assert!(node.take(&format!("lock-{n}"), "a").expect("an answer"));
-        // The keeper looks every two thirds of a second.
+        // The leader checks every two thirds of a second whether it can compact.
         std::thread::sleep(Duration::from_millis(250));
     }
     let get = ["get", "--rev", "3", "--print-value-only", "/test/head"];
@@ -314,7 +314,7 @@ fn a_journal_that_is_put_back_under_a_follower_is_led_by_nobody() {
         assert!(first.take(&format!("lock-{n}"), "a").expect("an answer"));
     }
     wait_until("it was followed", || memory(&second) >= 2);
-    // etcd is restored while nobody can see it: the seat is gone, and so are the last records.
+    // etcd is restored while no node can reach it: the leader key and the last records are gone.
     first.link.is_cut.store(true, SeqCst);
     second.link.is_cut.store(true, SeqCst);
     world.etcd.ctl(&["put", "/test/head", head.trim()]);
@@ -332,7 +332,7 @@ fn a_journal_that_is_put_back_under_a_follower_is_led_by_nobody() {
     second.stop();
 }
 
-/// How long nobody leads when the one who does is stopped in good order.
+/// Measures how long the cluster has no leader after a leader stops gracefully.
 #[test]
 fn a_seat_that_is_given_up_is_taken_at_once() {
     let world = World::new();
@@ -353,7 +353,7 @@ fn a_seat_that_is_given_up_is_taken_at_once() {
         wait_until("another leads", || nodes.iter().flatten().any(|n| !n.handle.is_following()));
         took.push(began.elapsed());
     }
-    // 200 ms on a machine with nothing else to do.
+    // It takes 200 ms on an idle machine.
     assert!(took.iter().all(|took| *took < Duration::from_secs(20)), "{took:?}");
     println!("{took:?}");
     nodes.into_iter().flatten().for_each(|node| drop(node.stop()));

@@ -1,20 +1,20 @@
-//! An etcd with a small quota: what happens when it is nearly full, full, and has room again.
+//! Tests of an etcd with a small quota: nearly full, full, and with free space again.
 
 use std::time::Duration;
 
 use leasehold_core::{LockKey, Revoke, Target};
 use leasehold_etcd::{Error as EtcdError, Kind, Op, RangeRequest, Txn};
 use leasehold_server::engine::Error;
-use leasehold_server::store::etcd::{Cluster, Watching};
+use leasehold_store::etcd::{Cluster, Watching};
 use leasehold_testkit::{Etcd, EtcdOptions};
 
 use crate::etcd::world::{Node, World, wait_until};
 
 const QUOTA: u64 = 64 << 20;
-/// Pieces of a megabyte that are small.
+/// Number of pieces per megabyte. Pieces of this size count as small.
 const SMALL: usize = 16;
 
-/// Its nodes believe it may have so many bytes.
+/// Starts an etcd with a small quota. Its nodes assume a quota of `believed` bytes.
 fn small(believed: u64) -> World {
     let quota = format!("--quota-backend-bytes={QUOTA}");
     let options = EtcdOptions { flags: &[&quota], ..EtcdOptions::default() };
@@ -23,8 +23,8 @@ fn small(believed: u64) -> World {
 }
 
 impl World {
-    /// Somebody else puts a megabyte, in so many pieces. etcd keeps large values two to a page of its file and copies
-    /// both for each that is added, so that the file is full long before what is in use.
+    /// Writes a megabyte as another client of etcd, in this many pieces. etcd puts large values two to a page of its
+    /// file and copies both for each new value, so the file fills up long before the space in use does.
     fn fill(&self, n: u64, n_pieces: usize) -> Result<(), EtcdError> {
         let piece = vec![b'x'; (1 << 20) / n_pieces];
         let put =
@@ -33,7 +33,8 @@ impl World {
         self.remote().txn(txn.request()).map(drop)
     }
 
-    /// The same, one megabyte after the other, until the node that sees it has enough; how many those were.
+    /// Writes one megabyte after another until `is_enough`, and waits until the node has noticed each. Returns the
+    /// number of megabytes.
     fn fill_until(&self, node: &Node, n_pieces: usize, is_enough: impl Fn() -> bool) -> u64 {
         let mut n = 0;
         while !is_enough() {
@@ -46,14 +47,14 @@ impl World {
         n
     }
 
-    /// An operator makes room.
+    /// Frees space as an operator would: delete, compact, defragment, disarm the alarm.
     fn make_room(&self) {
         self.compact();
         self.etcd.ctl(&["defrag"]);
         self.etcd.ctl(&["alarm", "disarm"]);
     }
 
-    /// What the others put is gone, and the file as large as before.
+    /// Deletes and compacts the data of `fill`. The file keeps its size.
     fn compact(&self) {
         self.etcd.ctl(&["del", "--prefix", "/fill/"]);
         let head = RangeRequest { key: b"/test/head".to_vec(), ..RangeRequest::default() };
@@ -82,13 +83,13 @@ fn nothing_more_is_granted_before_etcd_is_full_and_what_is_held_can_be_given_bac
     assert_eq!(give_back(&node, "a"), Ok(true), "releases go on");
     assert!(node.look("b").is_ok(), "reads go on");
 
-    // Somebody else takes what is left.
+    // The other client of etcd uses up the remaining space.
     let full = (n..256).map(|n| world.fill(n, SMALL)).find_map(Result::err).expect("it is full");
     assert_eq!(full.kind, Kind::NoSpace, "{full}");
     std::thread::scope(|scope| {
         let giving = scope.spawn(|| give_back(&node, "b"));
         wait_until("it is known", || node.handle.health().room().is_out);
-        // Nobody can take over, and nobody is told anything wrong.
+        // The leader stays the leader, and new acquires get the right error.
         wait_until("newcomers are told", || node.take("d", "x") == Err(Error::StoreAlarmed));
         assert!(!node.handle.is_following());
         world.compact();
@@ -104,10 +105,10 @@ fn nothing_more_is_granted_before_etcd_is_full_and_what_is_held_can_be_given_bac
     node.stop();
 }
 
-/// etcd refuses by the size of its file, however much of it is empty.
+/// etcd's quota applies to the size of its file, even if much of it is unused.
 #[test]
 fn nothing_more_is_granted_while_the_file_of_etcd_is_nearly_as_large_as_it_may_be() {
-    // So that there is room to make room.
+    // Half of the real quota, so that enough space is left to free space.
     let believed = QUOTA / 2;
     let world = small(believed);
     let node = world.node("n1");

@@ -1,9 +1,10 @@
-//! What an operator has the nodes do, and which versions may take part.
+//! Tests of operator commands for the cluster, and of which versions can take part.
 
 use std::time::Duration;
 
-use leasehold_server::store::Error;
-use leasehold_server::store::etcd::{Operator, Status};
+use leasehold_store::Error;
+use leasehold_store::etcd::Operator;
+use leasehold_store::status::Status;
 use leasehold_testkit::folder;
 
 use crate::etcd::world::{Node, PREFIX, World, wait_until};
@@ -22,7 +23,7 @@ impl World {
     }
 }
 
-/// Two nodes, and a lock that is held. The first leads.
+/// Starts two nodes, of which the first leads, and acquires a lock.
 fn pair(world: &World) -> (Node, Node) {
     let first = world.node("n1");
     first.leads();
@@ -101,7 +102,7 @@ fn who_never_leads_only_follows() {
     second.stop();
 }
 
-/// As another version would have made it.
+/// Sets the store's format number, as a server of another version would.
 fn set_format(world: &World, format: u32) {
     let id = world.etcd.ctl(&["get", "--print-value-only", "/test/id"]);
     let known = world.status().format;
@@ -159,7 +160,7 @@ fn an_upgrade_is_finished_once_every_server_can_read_the_format() {
     first.stop();
 }
 
-/// Somebody writes where only servers may.
+/// Another client of etcd writes invalid values under the store's keys.
 #[test]
 fn a_key_that_cannot_be_read_is_told_and_can_be_deleted() {
     let world = World::new();

@@ -1,16 +1,16 @@
-//! Whole stores, out of etcd and into it again.
+//! Tests of whole stores copied out of etcd and into it: backup, restore and check.
 
 use std::path::Path;
 
+use leasehold_base::clock::SystemClock;
 use leasehold_core::Token;
-use leasehold_server::clock::SystemClock;
-use leasehold_server::store::etcd::{self, Checked};
-use leasehold_server::store::{self, sqlite};
+use leasehold_store::etcd::{self, Checked};
+use leasehold_store::{self as store, sqlite};
 use leasehold_testkit::{TempDir, folder};
 
 use crate::etcd::world::{Node, PREFIX, World, wait_until};
 
-/// More than is handed out after one backup.
+/// By how much a restore raises tokens. No server grants that many after one backup.
 const RAISE: u64 = 1 << 40;
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
         !self.etcd.ctl(&["get", &format!("/{PREFIX}/{key}")]).is_empty()
     }
 
-    /// As if etcd had been restored to when this was its head.
+    /// Simulates an etcd restore to the time when `head` was its head.
     fn put_back(&self, head: &str, next: u64) {
         self.etcd.ctl(&["put", "/test/head", head.trim()]);
         self.etcd.ctl(&["del", &format!("/test/j/{next:016x}"), "/test/j0"]);
@@ -61,7 +61,7 @@ fn a_backup_is_the_way_out_of_a_store_that_was_put_back() {
     world.put_back(&head, seq + 1);
     assert!(Node::start(&world, "n1", n1, false).is_err(), "it remembers more");
     assert!(world.has("rewound") && world.check().expect("sound").is_rewound);
-    // One that follows all the while, and knows nothing of what was lost.
+    // This node follows the whole time and does not know the lost records.
     let follower = world.node("n2");
     world.restore(&backup).expect("a restored store");
     assert!(!world.has("rewound"));
@@ -75,7 +75,7 @@ fn a_backup_is_the_way_out_of_a_store_that_was_put_back() {
     world.check().expect("a sound store");
 }
 
-/// A node that has seen more than a restored store has goes on with what it is now.
+/// A node that has seen more records than a restored store contains continues with the restored store.
 #[test]
 fn who_remembers_a_generation_that_is_over_follows_the_next() {
     let (world, backups) = (World::new(), folder());
@@ -100,7 +100,7 @@ fn who_remembers_a_generation_that_is_over_follows_the_next() {
     let granted = token(&first, "db");
     assert!(RAISE < granted && granted < 2 * RAISE, "{granted}");
     first.stop();
-    // The same backup again: what was granted since the first restore is not in it.
+    // The same backup is restored again. It does not contain the grants made since the first restore.
     world.restore(&old).expect("a restored store");
     let again = Node::start(&world, "n2", n2, false).expect("a start");
     again.leads();
@@ -140,7 +140,7 @@ fn a_backup_is_restored_where_nothing_is_and_not_over_another_store() {
     node.stop();
 }
 
-/// Another folder that remembers the same.
+/// Returns a copy of the node directory with the same memory of the store.
 fn copy_of(node: &TempDir) -> TempDir {
     let copy = folder();
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -170,7 +170,7 @@ fn who_remembers_a_store_that_is_gone_asks_for_a_backup() {
     let why = start();
     assert!(why.contains(&format!("up to record {seq}: restore a backup")), "{why}");
     assert!(!why.contains("leasehold init"), "{why}");
-    // Somebody makes one all the same.
+    // An operator creates a new store nevertheless.
     etcd::init(&world.remote(), PREFIX).expect("a new store");
     let why = start();
     assert!(why.contains("belongs to a node of another store"), "{why}");
@@ -202,7 +202,7 @@ fn a_store_that_contradicts_itself_is_not_sound() {
     assert!(why.to_string().contains("are missing"), "{why}");
 }
 
-/// A follower must not be told apart from a leader by what a restore does to it.
+/// A restore must work the same for followers as for the former leader.
 #[test]
 fn a_restore_under_followers_is_seen_by_all_of_them() {
     let (world, backups) = (World::new(), folder());

@@ -1,38 +1,38 @@
-//! Nodes on a real etcd, with a link between each of them and etcd that can be broken in every way.
+//! Nodes on a real etcd. Between each node and etcd there is a link that tests can break in several ways.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use leasehold_base::clock::{Clock, SystemClock};
 use leasehold_core::{Acquire, Dialect, Limits, LockKey, LockView, Owner, Secret, Span};
 use leasehold_etcd::{
     Error as EtcdError, Kind, LeaseGrantResponse, Options as EtcdOptions, RangeRequest,
     RangeResponse, StatusResponse, TxnRequest, TxnResponse,
 };
 use leasehold_server::audit::{self, Audit};
-use leasehold_server::clock::{Clock, SystemClock};
 use leasehold_server::engine::{
     Ask, Engine, EngineHandle, Error, Granted, HistoryOptions, Options, ReadLock, Take,
 };
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots, Watching};
-use leasehold_server::store::{self, NodeFolder};
+use leasehold_store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots, Watching};
+use leasehold_store::{self as store, NodeFolder};
 use leasehold_testkit::{Etcd, TempDir, folder};
 
 pub(crate) const PREFIX: &str = "test";
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A cluster of etcd with a store in it.
+/// An etcd cluster with a store in it.
 pub(crate) struct World {
     pub(crate) etcd: Etcd,
     pub(crate) snapshots: Snapshots,
     pub(crate) compact_every: Duration,
-    /// How its nodes watch how much room etcd has, if they do.
+    /// How the nodes monitor etcd's disk space. `None`: not at all.
     pub(crate) watching: Option<Watching>,
-    /// The node that only ever follows.
+    /// Name of the node that only follows.
     pub(crate) never_leads: &'static str,
-    /// How often the time is written down.
+    /// How often a time record is written.
     pub(crate) tick: Duration,
 }
 
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// A node with a folder of its own.
+    /// Starts a node with its own data directory.
     pub(crate) fn node(&self, name: &str) -> Node {
         Node::start(self, name, folder(), false).expect("a start")
     }
@@ -123,7 +123,7 @@ impl Node {
         Ok(Self { engine, handle, link, folder, metrics, runtime })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request to the engine and waits for the answer.
     pub(crate) fn ask<A: Ask>(&self, ask: A) -> Result<A::Answer, Error> {
         let call = self.handle.ask_unchecked(ask);
         let in_time = async { tokio::time::timeout(PATIENCE, call).await.expect("an answer") };
@@ -144,7 +144,7 @@ impl Node {
         Ok(view.holders.first().map(|holder| holder.owner.instance.to_string()))
     }
 
-    /// Waits until it leads.
+    /// Waits until the node leads.
     pub(crate) fn leads(&self) {
         wait_until("it leads", || !self.handle.is_following());
     }
@@ -153,7 +153,7 @@ impl Node {
         wait_until("it follows", || self.handle.is_following());
     }
 
-    /// Stops in good order.
+    /// Stops the node gracefully. Returns its data directory.
     pub(crate) fn stop(self) -> TempDir {
         self.handle.stop();
         drop(self.handle);
@@ -162,7 +162,7 @@ impl Node {
     }
 }
 
-/// Take a lock for so many seconds.
+/// Returns an acquire without waiting, for `ttl_secs` seconds.
 pub(crate) fn take(lock: &str, owner: &str, ttl_secs: u64) -> Take {
     let owner = Owner::new("anonymous", owner);
     let key = LockKey::new("default", lock);
@@ -180,16 +180,16 @@ pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// What is between a node and etcd.
+/// The link between a node and etcd.
 pub(crate) struct Link {
     remote: Remote,
-    /// Nothing arrives.
+    /// No request reaches etcd.
     pub(crate) is_cut: AtomicBool,
-    /// So many transactions arrive, but their answers do not.
+    /// Number of further write transactions that reach etcd, but whose responses are lost.
     pub(crate) n_unanswered: AtomicUsize,
-    /// So many transactions do not arrive.
+    /// Number of further write transactions that do not reach etcd.
     pub(crate) n_lost: AtomicUsize,
-    /// No transaction arrives; leases are kept.
+    /// No transaction reaches etcd, but etcd leases are kept alive.
     pub(crate) is_mute: AtomicBool,
 }
 
@@ -202,7 +202,7 @@ impl Link {
 
     fn pass(&self) -> Result<(), EtcdError> {
         if self.is_cut.load(SeqCst) {
-            // As long as a short try takes, so that nobody spins.
+            // About as long as a short request takes, so that the node does not spin.
             std::thread::sleep(Duration::from_millis(20));
             return Err(lost());
         }
@@ -230,7 +230,7 @@ impl Cluster for Link {
             std::thread::sleep(Duration::from_millis(20));
             return Err(lost());
         }
-        // Only what writes: a look or a confirmation is asked for all the time.
+        // Only writes count. Polls and confirmations are sent all the time.
         let writes = !request.compare.is_empty() && !request.success.is_empty();
         if writes && takes_one(&self.n_lost) {
             return Err(lost());

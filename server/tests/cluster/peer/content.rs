@@ -1,4 +1,4 @@
-//! What keeps content is off where several servers share a store, and says why.
+//! Tests that dialects that store content are disabled in a cluster, and that their responses explain why.
 
 use leasehold_server::dialect::ALL;
 use leasehold_server::serve::Settings;
@@ -6,7 +6,7 @@ use leasehold_testkit::{Method, Response, json};
 
 use crate::peer::world::{Node, World};
 
-/// As clients of each door would ask for the first time.
+/// The first request of a client, for each such dialect.
 const DOORS: [(&str, &str, &str); 8] = [
     ("terraform", "GET", "/terraform/prod"),
     ("terraform", "LOCK", "/terraform/prod"),

@@ -1,4 +1,4 @@
-//! What goes between two servers, as one of them sees it that is played by the test.
+//! Tests of forwarded requests between servers, from one server's point of view. The test plays the other server.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::peer::world::{Node, World};
 use crate::peer::{Outcome, holds};
 
-/// A server played by the test.
+/// A follower played by the test, with a connection to the leader.
 struct Peer {
     sender: SendRequest<Full<Bytes>>,
     key: String,
@@ -58,7 +58,7 @@ impl Peer {
         (Response::from_parts(head, ()), body)
     }
 
-    /// With what a server shows.
+    /// Forwards a client's request, with the headers that a follower sends.
     async fn pass(&mut self, path: &str, held_ms: &str, body: Value) -> (Response<()>, Value) {
         let key = self.key.clone();
         let headers =
@@ -111,13 +111,14 @@ async fn what_a_server_could_not_deliver_is_given_back() {
     assert_eq!(peer.tell(&format!("/gone/{passed}")).await, 204);
     let free = leader.client.acquire("db", "b", 60_000, json!({"wait_ms": 5_000})).await;
     assert_eq!(free.status, 200, "{free:?}");
-    // What was a renewal in disguise grants nothing new.
+    // A response that grants nothing new has no grant header.
     let (head, _) = peer.pass("/v1/locks/none/renew", "0", json!({})).await;
     assert!(head.headers().get("leasehold-grant").is_none());
     assert_eq!(peer.tell("/nothing").await, 404);
 }
 
-/// The link broke under an answer: whoever passed the request on tells so later, by another connection.
+/// The connection broke before the response arrived. The follower reports this later on a new connection, and the
+/// leader releases the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_answer_granted_that_was_lost_between_servers_is_given_back() {
     let world = World::new().await;
@@ -135,7 +136,7 @@ async fn what_an_answer_granted_that_was_lost_between_servers_is_given_back() {
     let free = leader.client.acquire("db", "b", 60_000, json!({"wait_ms": 5_000})).await;
     assert_eq!(free.status, 200, "{free:?}");
 
-    // Whoever was told by repeating the request has it.
+    // The client got the lock by repeating its request directly. The lease stays.
     let wish = json!({"owner_id": "a", "ttl_ms": 60_000, "request_id": "r"});
     let (_, taken) = again.pass("/v1/locks/two/acquire", "0", wish.clone()).await;
     let told = leader.client.post("/v1/locks/two/acquire", wish).await.expect("an answer");
@@ -146,7 +147,7 @@ async fn what_an_answer_granted_that_was_lost_between_servers_is_given_back() {
     assert_eq!(held.status, 409, "{held:?}");
 }
 
-/// Waits for this lock by a request that other connections repeat, held by a server since then.
+/// Forwards an acquire that waits for this lock. Its request id lets other connections repeat it.
 fn waits(mut peer: Peer, lock: &str) -> JoinHandle<(Peer, Response<()>)> {
     let path = format!("/v1/locks/{lock}/acquire");
     let wish = json!({"owner_id": "b", "ttl_ms": 60_000, "wait_ms": 60_000, "request_id": "r"});
@@ -156,8 +157,8 @@ fn waits(mut peer: Peer, lock: &str) -> JoinHandle<(Peer, Response<()>)> {
     })
 }
 
-/// One request waits on two connections of servers and is granted. One of the servers gives it up: the other may have
-/// told the client.
+/// The same request waits through two followers and is granted. If one follower reports the response as undelivered,
+/// the lease must stay, because the client might have got it through the other.
 pub(crate) async fn told_through_two_servers() -> Outcome {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
@@ -174,7 +175,7 @@ pub(crate) async fn told_through_two_servers() -> Outcome {
         let (mut one, _) = one.await.expect("no panic");
         let (mut two, head) = two.await.expect("no panic");
         if !head.headers().contains_key("leasehold-grant") {
-            // It came after the first was granted the lock, so it repeated that answer.
+            // The second request came after the grant, so it only repeated the first response.
             continue;
         }
         let (first, second) = (one.n_sent, two.n_sent);
@@ -195,7 +196,7 @@ async fn what_one_server_gives_up_is_kept_if_the_client_may_have_it_through_anot
     told_through_two_servers().await.expect("it is kept");
 }
 
-/// The client has hung up at a follower and waits at the leader itself.
+/// The client left a follower and now waits at the leader directly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_gives_up_is_kept_if_the_client_was_told_here() {
     let world = World::new().await;
@@ -240,7 +241,7 @@ async fn only_servers_are_believed_what_servers_say() {
         let (head, _) = peer.ask("/gone/1", &[("leasehold-peer-key", key)], Value::Null).await;
         assert_eq!(head.status().as_u16(), 403);
     }
-    // Where clients come in it means nothing.
+    // On the client listener, the headers of a follower are ignored.
     let held = leader.client.acquire("db", "a", 60_000, json!({})).await;
     let key = peer.key.clone();
     let began = Instant::now();
@@ -257,13 +258,13 @@ async fn only_servers_are_believed_what_servers_say() {
     assert_eq!(leader.client.release(&held, json!({})).await.status, 200);
 }
 
-/// A server passes a request on that it has held for a while.
+/// A follower forwards a request that it has held for a while.
 pub(crate) async fn held_for_a_while() -> Outcome {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
     let mut peer = Peer::of(&world).await;
-    // Counted from when the client sent it, the lease lasts longer by what it was held. Whoever has just come to lead
-    // does not know of what was before.
+    // The held time counts: `expires_after_send_ms` is longer by it. A new leader ignores the time before it took over,
+    // so this may need some tries.
     let began = Instant::now();
     for n in 0.. {
         let path = format!("/v1/locks/other-{n}/acquire");
@@ -288,18 +289,19 @@ async fn a_request_that_was_held_waits_so_much_less_and_came_so_much_earlier() {
     held_for_a_while().await.expect("it counts");
 }
 
-/// Somebody who takes requests and hangs up.
+/// Starts a fake leader that accepts requests and closes the connections. Returns its address and the number of
+/// requests it got.
 async fn silent_leader(world: &World) -> (SocketAddr, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let taking = tokio::spawn(async move {
         let mut readings = tokio::task::JoinSet::new();
-        // Longer than a request is held: by then it would have come again.
+        // Longer than a follower holds a request. A repeated request would arrive within this time.
         let until = tokio::time::Instant::now() + Duration::from_secs(10);
         while tokio::time::Instant::now() < until {
             let accepted = tokio::time::timeout_at(until, listener.accept()).await;
             let Ok(Ok((mut stream, _))) = accepted else { break };
-            // The follower also tries every second whether it is reached.
+            // The follower also connects every second to check whether the leader is reachable.
             readings.spawn(async move {
                 let (mut bytes, mut all) = (vec![0; 65_536], Vec::new());
                 let is_request = |all: &[u8]| all.windows(7).any(|window| window == b"never-2");
@@ -323,7 +325,7 @@ async fn silent_leader(world: &World) -> (SocketAddr, JoinHandle<usize>) {
     (address, taking)
 }
 
-/// The answer of the one that leads is lost.
+/// The leader's response is lost.
 pub(crate) async fn lost_on_the_way() -> Outcome {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
@@ -345,7 +347,7 @@ async fn an_answer_that_is_lost_is_told_as_unknown_and_nothing_is_sent_twice() {
     lost_on_the_way().await.expect("it is told so");
 }
 
-/// A policy by which only `key:ci` may do something, and a key of it.
+/// Writes an auth file in which only `key:ci` has a right. Returns its path and the key.
 fn policy(folder: &std::path::Path) -> (std::path::PathBuf, String) {
     let NewKey { id, text, sha256 } = NewKey::draw();
     let keys = folder.join("keys.toml");
@@ -400,13 +402,13 @@ async fn identity_rules_and_audit_hold_at_the_leader_for_whoever_asks_a_follower
     assert_eq!(ask(&follower, "db", "nonsense").await.status, 401);
     let anonymous = follower.client.acquire("db", "b", 60_000, json!({})).await;
     assert_eq!(anonymous.status, 401, "{anonymous:?}");
-    // What every server tells by itself needs a right there, too.
+    // Calls that every server answers itself need a right too.
     assert_eq!(follower.client.get("/v1/events").await.status, 401);
     assert_eq!(follower.client.get("/v1/history").await.status, 401);
     let of_leader = std::fs::read_to_string(files.path().join("n1.audit")).expect("an audit file");
     let granted = of_leader.lines().find(|line| line.contains("granted")).expect("it is told");
     assert!(granted.contains("key:ci") && granted.contains("127.0.0.1"), "{granted}");
-    // Whoever a server speaks for is written down, not the server.
+    // The audit file names the address of the client, not of the forwarding server.
     let mut peer = Peer::of(&world).await;
     let bearer = format!("Bearer {key}");
     let shown = peer.key.clone();

@@ -1,4 +1,4 @@
-//! Servers that share a store: whoever does not lead passes on what it is asked.
+//! Tests of clusters: followers forward requests to the leader.
 
 #![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
 
@@ -21,10 +21,10 @@ use tokio::net::TcpStream;
 
 use world::World;
 
-/// What went wrong, if anything did.
+/// `Err` explains what went wrong.
 type Outcome = Result<(), String>;
 
-/// If it is not so, what was there instead.
+/// Returns an error with the actual value if the condition does not hold.
 fn holds(is_so: bool, was: &dyn std::fmt::Debug) -> Outcome {
     if is_so { Ok(()) } else { Err(format!("{was:?}")) }
 }
@@ -41,7 +41,7 @@ async fn whoever_asks_a_follower_is_answered_by_the_leader() {
     assert_eq!(follower.client.renew(&taken, 60_000, json!({})).await.status, 200);
     let seen = follower.client.get("/v1/locks/db").await;
     assert_eq!((seen.text_of("owner_id"), seen.number("last_token")), ("a".into(), 1));
-    // What is wrong is told as ever.
+    // Errors look the same through a follower.
     let wrong = follower.client.post("/v1/locks/db/acquire", json!({"owner_id": 7})).await;
     assert_eq!(wrong.expect("an answer").status, 400);
     assert_eq!(follower.client.get("/nowhere").await.status, 404);
@@ -64,7 +64,7 @@ async fn long_waits_pass_through_and_end_when_their_client_hangs_up() {
         )
     };
     leader.until_waiting("db", 1).await;
-    // Another one waits as well, and hangs up.
+    // Another client waits as well, and disconnects.
     let body = json!({"owner_id": "c", "ttl_ms": 60_000, "wait_ms": 600_000}).to_string();
     let mut gone = TcpStream::connect(follower.address).await.expect("a connection");
     let head = format!(
@@ -78,7 +78,7 @@ async fn long_waits_pass_through_and_end_when_their_client_hangs_up() {
     assert_eq!(follower.client.release(&held, json!({})).await.status, 200);
     let granted = waiting.await.expect("no panic");
     assert_eq!((granted.status, granted.number("fencing_token")), (200, 2), "{granted:?}");
-    // A wait that is over is told so.
+    // A wait that times out gets the usual response.
     let late = follower.client.acquire("db", "d", 60_000, json!({"wait_ms": 200})).await;
     assert_eq!((late.status, late.text_of("reason")), (409, "WAIT_TIMEOUT".into()), "{late:?}");
 }
@@ -96,7 +96,7 @@ async fn more_waits_pass_through_than_one_connection_of_a_client_may_have() {
         waits.spawn(async move { client.acquire("db", &format!("w{n}"), 60_000, more).await });
     }
     leader.until_waiting("db", n_waiting).await;
-    // They hold up nobody.
+    // The waits do not delay other requests.
     let quick = tokio::time::timeout(
         Duration::from_secs(120),
         follower.client.acquire("other", "x", 60_000, json!({})),

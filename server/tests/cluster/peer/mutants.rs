@@ -1,4 +1,4 @@
-//! The tests must be able to fail: each deliberate bug makes one of them.
+//! Tests that the tests can fail: each deliberate bug makes one of them fail.
 
 use leasehold_core::mutant::{Mutant, OF_PEERS, switch};
 
@@ -22,7 +22,7 @@ fn every_deliberate_bug_is_found() {
     for mutant in OF_PEERS {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
-        // The threads of a server have the bug of whoever starts it.
+        // The server's threads inherit the bug from the thread that starts the server.
         switch(Some(mutant));
         let outcome = runtime.block_on(play(mutant));
         switch(None);

@@ -1,4 +1,4 @@
-//! The console's page of the servers, whichever of them is asked.
+//! Tests of the console's cluster page, as served by the leader and by a follower.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::peer::world::{Node, World};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The row of a server, once it says this.
+/// Returns the row of a server, once it contains `word`.
 async fn row(asked: &Node, server: &str, word: &str) -> String {
     let began = Instant::now();
     loop {
@@ -64,7 +64,7 @@ async fn every_server_shows_who_leads_who_follows_and_what_an_operator_did() {
     world.etcd.ctl(&["put", "/test/pause", "paused"]);
     shows(&leader, "Paused: no server takes the lead").await;
     world.etcd.ctl(&["del", "/test/pause"]);
-    // One that says it has read nothing for a while, and one of a version that does not say so.
+    // One server reports how long ago it last read a record. The other has a version that does not report it.
     for (behind, shown) in [(r#","behind_s":65"#, "1 record, 1 min 05 s"), ("", ">1 record</td>")] {
         let other = format!(
             r#"{{"address":"http://n7","version":"0.1.9","formats":[1,2],"seq":0{behind}}}"#

@@ -1,4 +1,4 @@
-//! What happened is told by every server, without a gap when another leads.
+//! Tests that every server returns events and history, without a gap after a leader change.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::peer::world::{Node, PATIENCE, World};
 use crate::peer::{Outcome, holds};
 
-/// A stream of events.
+/// An event stream.
 struct Stream {
     stream: TcpStream,
     text: String,
@@ -32,7 +32,7 @@ impl Stream {
         events
     }
 
-    /// Reads until this was told.
+    /// Reads until the stream contains `words`.
     async fn until(&mut self, words: &str) {
         let reading = async {
             let mut bytes = [0; 4096];
@@ -46,7 +46,7 @@ impl Stream {
         assert!(read.is_ok(), "no {words:?} in {}", self.text);
     }
 
-    /// The names of the locks that were granted.
+    /// Returns the names of the locks that were granted.
     fn granted(&self) -> Vec<String> {
         let granted = self.text.lines().filter(|line| line.contains("\"granted\""));
         let name =
@@ -54,7 +54,7 @@ impl Stream {
         granted.filter_map(name).collect()
     }
 
-    /// The id of the last event.
+    /// Returns the id of the last event.
     fn last_id(&self) -> String {
         let id = self.text.lines().filter_map(|line| line.strip_prefix("id: ")).next_back();
         id.expect("an id").trim().into()
@@ -73,7 +73,7 @@ async fn a_follower_tells_what_happens_and_goes_on_when_it_leads() {
         stream.until("\"lock_name\":\"b\"").await;
         assert_eq!(stream.granted(), ["a", "b"]);
     }
-    // An event has one name, whoever tells of it.
+    // An event has the same id on every server.
     assert_eq!(there.last_id(), here.last_id());
     let seen = there.last_id();
     leader.server.stop().await.expect("a good end");
@@ -82,7 +82,7 @@ async fn a_follower_tells_what_happens_and_goes_on_when_it_leads() {
     here.until("\"lock_name\":\"c\"").await;
     assert_eq!(here.granted(), ["a", "b", "c"]);
     assert!(!here.text.contains("event: gap"), "{}", here.text);
-    // Whoever saw it there goes on here.
+    // A reader of the old leader's stream can continue at this server.
     let mut after = Stream::of(&follower, &format!("?since={seen}")).await;
     after.until("\"lock_name\":\"c\"").await;
     assert_eq!(after.granted(), ["c"]);
@@ -92,7 +92,7 @@ async fn a_follower_tells_what_happens_and_goes_on_when_it_leads() {
     assert_eq!(n_past, Some(3), "{past:?}");
 }
 
-/// Streams of servers that are cut off used to look as if nothing happened.
+/// The streams of isolated servers used to look as if nothing happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_servers_are_cut_off_their_events_are_stale_and_then_go_on_without_a_gap() {
     let world = World::new().await;
@@ -122,7 +122,7 @@ async fn while_servers_are_cut_off_their_events_are_stale_and_then_go_on_without
     assert_eq!((there.granted(), here.granted()), (vec!["a".into(), "b".into()], there.granted()));
 }
 
-/// Its client would not hear of a revocation by the next leader.
+/// Otherwise the client would not learn that the next leader revoked its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_ends_the_streams_of_watched_leases() {
     let world = World::new().await;
@@ -143,7 +143,7 @@ async fn a_leader_that_is_cut_off_ends_the_streams_of_watched_leases() {
     world.etcd.signal(0, Signal::CONT);
 }
 
-/// A server that has read less must not say that what another one told has not happened.
+/// A follower that lags behind must not report a gap for a cursor from a server that has read more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cursor_that_is_ahead_of_a_follower_is_waited_for() {
     let world = World::new().await;
@@ -153,7 +153,7 @@ async fn a_cursor_that_is_ahead_of_a_follower_is_waited_for() {
         let lock = format!("l{n}");
         assert_eq!(leader.client.acquire(&lock, "x", 60_000, json!({})).await.status, 200);
         there.until(&format!("\"lock_name\":\"{lock}\"")).await;
-        // At once: the follower has hardly read it.
+        // The request comes immediately, so the follower has hardly read that record.
         let since = format!("?since={}", there.last_id());
         let mut here = Stream::of(&follower, &since).await;
         let next = format!("next{n}");
@@ -164,7 +164,7 @@ async fn a_cursor_that_is_ahead_of_a_follower_is_waited_for() {
     }
 }
 
-/// Whoever comes from a server that has read more is told what comes after that.
+/// A reader that comes from a server that is ahead continues after its cursor.
 pub(crate) async fn ahead_of_a_follower() -> Outcome {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
@@ -174,7 +174,7 @@ pub(crate) async fn ahead_of_a_follower() -> Outcome {
     let id = there.last_id();
     let parts: Vec<_> = id.split('-').collect();
     let seq: u64 = parts[1].parse().expect("a number");
-    // What nobody has written yet the follower cannot have read.
+    // No server has written this record yet, so the follower cannot have read it.
     let since = format!("?since={}-{}-0", parts[0], seq + 5);
     let asking = {
         let address = follower.address;
@@ -198,7 +198,8 @@ async fn a_cursor_of_what_no_follower_has_read_is_waited_for() {
     ahead_of_a_follower().await.expect("it is waited for");
 }
 
-/// Each has it on disk, whoever leads, and tells of everything that has happened when it is asked.
+/// Each server stores the whole history on disk, whether it leads or follows, and returns all events up to the time of
+/// the request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_server_keeps_the_history_of_all() {
     let world = World::new().await;
@@ -214,7 +215,7 @@ async fn every_server_keeps_the_history_of_all() {
     for n in 0..5 {
         let taken = leader.client.acquire(&format!("l{n}"), "x", 60_000, json!({})).await;
         assert_eq!(taken.status, 200);
-        // At once: it is known there what has happened here.
+        // Immediately after the write: the follower returns everything that the leader has acknowledged.
         let past = follower.client.get("/v1/history").await;
         assert_eq!(past.get("events").as_array().map(Vec::len), Some(n + 1), "{past:?}");
     }
@@ -224,7 +225,7 @@ async fn every_server_keeps_the_history_of_all() {
     let next = format!("/v1/history?cursor={}", page.text_of("next_cursor"));
     let rest = follower.client.get(&next).await;
     assert_eq!(rest.get("events").as_array().map(Vec::len), Some(3), "{rest:?}");
-    // They are on disk by then, and stay there.
+    // The history is on disk and survives a restart.
     follower.server.stop().await.expect("a good end");
     let again = world.start(forgetful("n2")).await.expect("a start");
     again.until("/readyz", 200).await;

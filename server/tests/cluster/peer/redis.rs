@@ -1,4 +1,4 @@
-//! A follower's Redis listener passes its connections on to the leader.
+//! Tests that a follower's Redis listener forwards its connections to the leader.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ async fn connect(node: &Node) -> TcpStream {
     TcpStream::connect(address).await.expect("a connection")
 }
 
-/// Sends a line and reads one; empty: the connection is closed.
+/// Sends a command and reads one line. Returns an empty string if the connection is closed.
 async fn ask(stream: &mut TcpStream, line: &str) -> String {
     let asking = async {
         let words: Vec<_> = line.split(' ').collect();
@@ -54,7 +54,7 @@ async fn lock_clients_of_redis_can_ask_any_server() {
     assert_eq!(ask(&mut there, "SET job other NX PX 60000").await, "$-1");
     let seen = leader.client.get("/v1/namespaces/redis/locks/job").await;
     assert_eq!(seen.get("held"), &json!(true), "{seen:?}");
-    // The leader goes, and with it what went through it. Whoever comes again is answered by the next one.
+    // When the leader stops, its forwarded connections close. A new connection reaches the next leader.
     leader.server.stop().await.expect("a good end");
     follower.until("/leaderz", 200).await;
     assert_eq!(ask(&mut here, "PING").await, "");

@@ -1,4 +1,4 @@
-//! Who leads, and how one finds out.
+//! Tests of leader and follower roles, and of how clients can find the leader.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ async fn a_follower_says_who_leads() {
     assert_eq!(refused.get("may_have_taken_effect"), &json!(false));
     assert_eq!(direct(&leader, "/v1/locks").await.status, 200);
     assert_eq!(direct(&follower, "/v1/history").await.status, 200, "every server knows that");
-    // It says so to etcd, too.
+    // The leader also publishes this in etcd.
     let (said, of_leader) = (world.value("leader"), world.value("node/n1"));
     assert_eq!((&said["node"], &said["address"]), (&json!("n1"), &json!(url)));
     assert_eq!(said["instance"], of_leader["instance"]);
@@ -42,7 +42,7 @@ async fn a_follower_says_who_leads() {
     assert_eq!(of_follower["address"], json!(format!("http://{}", follower.address)));
     assert_eq!(of_follower["formats"], json!([1]));
     assert!(of_follower["seq"].as_u64().is_some_and(|seq| seq >= 1), "{of_follower}");
-    // What it has come to is told now and then.
+    // Each server publishes its last record from time to time.
     for n in 0..5 {
         assert_eq!(
             leader.client.acquire(&format!("l{n}"), "a", 60_000, json!({})).await.status,
@@ -64,7 +64,7 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
     let (leader, follower) = world.pair().await;
     leader.server.stop().await.expect("a good end");
     follower.until("/leaderz", 200).await;
-    // Somebody leads whom nobody can reach.
+    // The leader key names a server that is unreachable.
     let nobody = json!({"nonce": "0", "node": "n9", "address": "http://n9", "version": "1",
         "peer": "127.0.0.1:9", "peer_key": "k"});
     world.etcd.ctl(&["put", "/test/leader", &nobody.to_string()]);
@@ -87,7 +87,7 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
         look("*/*")
     );
     assert_eq!((held.status, held.text_of("code")), (503, "BUSY".into()), "{held:?}");
-    // Browsers are told in words, and come back by themselves.
+    // Browsers get a page that reloads automatically.
     let page = page.expect("an answer");
     assert_eq!(page.status, 503);
     assert_eq!(page.headers.get("retry-after").expect("when"), "3");
@@ -96,7 +96,8 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
     }
     assert_eq!(program.expect("an answer").text_of("code"), "BUSY");
     assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
-    // It comes to lead itself, and answers what it held. The wait counts from when the request came.
+    // When the follower becomes the leader, it answers the requests that it held. The ttl counts from when the request
+    // arrived.
     let asked_at = Instant::now();
     let asking = {
         let client = follower.client.clone();
@@ -108,7 +109,7 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
     let taken = asking.await.expect("no panic");
     assert_eq!(taken.status, 200, "{taken:?}");
     let left = taken.number("expires_after_send_ms");
-    // From when it was sent, which is as long before as it was held.
+    // Counted from when the request was sent, the lease is longer by the time the request was held.
     let longest = 60_000 + asked_at.elapsed().as_millis() as u64;
     assert!((60_300..=longest).contains(&left), "{left}");
 }
@@ -124,7 +125,7 @@ async fn two_servers_of_one_name_are_one_too_many() {
     let why = why.to_string();
     assert!(why.contains("another server is called n1"), "{why}");
     assert!(why.contains(&first.address.to_string()), "{why}");
-    // The same one may come back at once, also if it could not say goodbye.
+    // A server with this name can start again immediately, even after a crash.
     first.server.stop().await.expect("a good end");
     let key = world.etcd.ctl(&["get", "/test/node/n1"]);
     assert_eq!(key, "");
@@ -149,7 +150,7 @@ async fn servers_that_come_by_the_network_need_a_secret() {
         let refused = world.start(settings).await.err().expect("no secret");
         assert!(refused.to_string().contains(words), "{refused}");
     }
-    // With one they understand each other, and say nothing of it to etcd.
+    // With a shared secret, servers accept each other, and etcd contains no key.
     std::fs::write(&secret, "0123456789abcdef\n").expect("a file");
     let secret_of = |name: &str| {
         let mut settings = world.settings(name, name);
@@ -164,7 +165,7 @@ async fn servers_that_come_by_the_network_need_a_secret() {
     second.until("/readyz", 200).await;
     assert_eq!(second.client.acquire("db", "a", 60_000, json!({})).await.status, 200);
     assert_eq!(world.value("leader")["peer_key"], json!(null));
-    // One that was given another is no peer.
+    // A server with another secret is not accepted as a peer.
     let other = file.path().join("other");
     std::fs::write(&other, "another secret, with spaces".replace(' ', "-")).expect("a file");
     let mut settings = secret_of("n3");

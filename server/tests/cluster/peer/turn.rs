@@ -1,4 +1,4 @@
-//! The leader stops, and another goes on.
+//! Tests of a leader that stops while another server takes over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -8,10 +8,11 @@ use leasehold_testkit::{Client, Response, json};
 
 use crate::peer::world::{PATIENCE, World};
 
-/// At least this long after it was told to stop, a server passes requests on.
+/// For at least this long after the stop signal, a server forwards requests.
 const SEE_OFF: Duration = Duration::from_secs(1);
 
-/// Nobody is refused for the leader's sake: neither by the one that stops, while it is there, nor by the others.
+/// No request fails because the leader stops: neither at the stopping server, while it is still there, nor at the
+/// others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
     let world = World::new().await;
@@ -41,10 +42,10 @@ async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
     follower.until("/leaderz", 200).await;
     let took = began.elapsed();
     println!("handed over within {took:?}");
-    // Whoever still comes to the one that stops is passed on, for a moment.
+    // For a moment, the stopping server forwards the requests that still reach it.
     let passed = match client.try_acquire("late", "a", 60_000, json!({})).await {
         Ok(passed) => passed,
-        // On a busy machine that moment can be over by now.
+        // On a busy machine that moment can already be over.
         Err(_) if began.elapsed() > SEE_OFF => {
             follower.client.acquire("late", "a", 60_000, json!({})).await
         }
@@ -56,7 +57,7 @@ async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
     is_over.store(true, SeqCst);
     while let Some(answers) = asking.join_next().await {
         for answer in answers.expect("no panic") {
-            // What was under way when it happened may have been told to come back.
+            // A request in progress during the change can get an error that asks for a retry.
             let is_told = answer.status == 503 && answer.text_of("code") == "SHUTTING_DOWN";
             assert!(answer.status == 200 || is_told, "{answer:?}");
         }
@@ -65,18 +66,18 @@ async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
     assert_eq!(follower.client.get("/v1/locks/late").await.get("held"), &json!(true));
 }
 
-/// The one that leads is gone without a word, as far as the others can tell.
+/// To the other servers it looks as if the leader had crashed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_while_nobody_leads_is_held_until_somebody_does() {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
-    // The seat is taken away. Whoever is quicker has it next.
+    // The leader key is deleted. Either server can become the next leader.
     world.etcd.ctl(&["del", "/test/leader"]);
     for n in 0..20 {
         let lock = format!("l{n}");
         for node in [&leader, &follower] {
             let taken = node.client.acquire(&lock, "a", 60_000, json!({"request_id": lock})).await;
-            // What was under way when it happened.
+            // A request in progress during the change can fail.
             let is_told =
                 taken.status == 503 && ["BUSY", "UNKNOWN"].contains(&&*taken.text_of("code"));
             assert!(taken.status == 200 || n < 3 && is_told, "{n}: {taken:?}");
@@ -84,7 +85,7 @@ async fn what_comes_while_nobody_leads_is_held_until_somebody_does() {
     }
 }
 
-/// Two clients wait through servers that follow. Neither of them hears of the change.
+/// Two clients wait through followers. Neither of them notices the leader change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waits_with_a_request_id_go_on_at_the_next_leader_in_their_order() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! A leader that the other servers cannot reach gives up the lead.
+//! Tests that a leader that other servers cannot reach hands over leadership.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// An address that no host has (RFC 5737).
 const NOWHERE: &str = "http://192.0.2.1:8080";
 
-/// What a server of this name runs with, with a peer secret of its own.
+/// Returns settings for a server with this name and this peer secret.
 fn with_secret(world: &World, name: &str, folder: &Path, secret: &str) -> Settings {
     let file = folder.join(name);
     std::fs::write(&file, secret).expect("a file");
@@ -23,7 +23,7 @@ fn with_secret(world: &World, name: &str, folder: &Path, secret: &str) -> Settin
     settings
 }
 
-/// Waits until one of them leads.
+/// Waits until one of these servers leads, and returns it.
 async fn one_leads<'n>(nodes: &[&'n Node]) -> &'n Node {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
@@ -58,7 +58,7 @@ async fn a_leader_that_no_other_server_can_reach_hands_over() {
     println!("another leads after {:?}", began.elapsed());
     let seen = second.client.get("/v1/locks/db").await;
     assert_eq!(seen.get("last_token"), held.get("fencing_token"), "{seen:?}");
-    // As a follower it reaches the new leader.
+    // As a follower, the server reaches the new leader.
     assert!(metric(&first, "leasehold_cluster_changes_total{change=\"handed_over\"} 1").await);
     first.until("/readyz", 200).await;
     assert_eq!(first.client.release(&held, json!({})).await.status, 200);
@@ -76,7 +76,7 @@ async fn a_leader_with_another_peer_secret_hands_over_and_one_that_follows_is_ig
     let third = world.start(settings("n3", "a-secret-of-the-others")).await.expect("a start");
     let leader = one_leads(&[&second, &third]).await;
     leader.until("/readyz", 200).await;
-    // It cannot reach the new leader either, but most of the others can.
+    // `n1` cannot reach the new leader either, but most of the others can.
     let began = Instant::now();
     while !metric(leader, "leasehold_cluster_unreached_by 1").await {
         assert!(began.elapsed() < PATIENCE, "n1 does not report anything");
@@ -88,7 +88,7 @@ async fn a_leader_with_another_peer_secret_hands_over_and_one_that_follows_is_ig
     }
 }
 
-/// The address of a server that is gone can be another one's by now.
+/// The address of a stopped server can belong to another server by now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_lead_is_not_taken_for_the_leader() {
     let (world, folder) = (World::new().await, leasehold_testkit::folder());
@@ -105,7 +105,7 @@ async fn a_server_that_does_not_lead_is_not_taken_for_the_leader() {
     assert_eq!(world.value("node/n1")["unreached"]["leader"], json!("n9"));
 }
 
-/// Waits until this server reports that it cannot reach the leader, and why.
+/// Waits until this server reports that it cannot reach the leader, for this reason.
 async fn until_reported(world: &World, node: &str, why: &str) {
     let (began, key) = (Instant::now(), format!("node/{node}"));
     while world.value(&key)["unreached"]["why"] != why {

@@ -1,4 +1,4 @@
-//! Whole servers in this process that share a store in a real etcd.
+//! Complete servers in this process that share a store in a real etcd.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use leasehold_testkit::{Client, Etcd, TempDir, Value, folder, settings};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A cluster of etcd with a store in it.
+/// An etcd cluster with a store in it.
 pub(crate) struct World {
     pub(crate) etcd: Etcd,
     folder: TempDir,
 }
 
-/// One of its servers.
+/// A server of the cluster.
 pub(crate) struct Node {
     pub(crate) server: Server,
     pub(crate) client: Client,
@@ -65,12 +65,12 @@ impl World {
         Ok(Node { server, client: Client::new(address), address })
     }
 
-    /// A server of this name, with a folder of its own.
+    /// Starts a server with this name and its own data directory.
     pub(crate) async fn node(&self, name: &str) -> Node {
         self.start(self.settings(name, name)).await.expect("a start")
     }
 
-    /// One that leads and one that follows.
+    /// Starts a leader and a follower.
     pub(crate) async fn pair(&self) -> (Node, Node) {
         let first = self.node("n1").await;
         first.until("/leaderz", 200).await;
@@ -79,7 +79,7 @@ impl World {
         (first, second)
     }
 
-    /// What stands under a key.
+    /// Returns the JSON value of a key in etcd.
     pub(crate) fn value(&self, key: &str) -> Value {
         let text = self.etcd.ctl(&["get", "--print-value-only", &format!("/test/{key}")]);
         serde_json::from_str(&text).unwrap_or(Value::Null)
@@ -87,7 +87,7 @@ impl World {
 }
 
 impl Node {
-    /// Waits until it answers so.
+    /// Waits until a path answers with this status.
     pub(crate) async fn until(&self, path: &str, status: u16) {
         let began = Instant::now();
         while self.client.get(path).await.status != status {
@@ -96,7 +96,7 @@ impl Node {
         }
     }
 
-    /// How many wait for a lock.
+    /// Returns the number of waiters for a lock.
     pub(crate) async fn n_waiting(&self, lock: &str) -> u64 {
         let seen = self.client.get(&format!("/v1/locks/{lock}")).await;
         seen.get("n_waiting").as_u64().unwrap_or(0)

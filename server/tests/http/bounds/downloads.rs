@@ -1,4 +1,4 @@
-//! Files that are being sent: how many there are, and for how long a client may take nothing of one.
+//! Tests of downloads: how many can be in progress, and how long a client can leave one unread.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use tokio::net::TcpStream;
 
 use crate::bounds::metric;
 
-/// More than a client takes that takes nothing.
+/// More bytes than fit into the buffers of a client that does not read.
 const FILE_BYTES: usize = 1 << 20;
 const NO_OBJECT: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// A server with a file and a state.
+/// Starts a server with a file and a Terraform state.
 async fn start(set: impl FnOnce(&mut Options)) -> Local {
     let mut settings = settings(None);
     settings.dialect.files.free_space_min = Some(0);
@@ -31,7 +31,7 @@ async fn start(set: impl FnOnce(&mut Options)) -> Local {
     local
 }
 
-/// A client that takes nearly nothing of an answer before it reads its body.
+/// An HTTP/2 client with such a small window that it accepts almost nothing of a response before it reads the body.
 #[derive(Clone)]
 struct Slow {
     sender: SendRequest<Full<Bytes>>,
@@ -116,7 +116,7 @@ async fn one_address_has_a_share_of_downloads() {
     assert!(refused.text.contains("1 allowed (principal-downloads-max)"), "{refused:?}");
 }
 
-/// An address that is exempt has as many uploads as there can be, another its share.
+/// An exempt address can use all uploads. Any other address can use only its share.
 #[tokio::test]
 async fn one_address_has_a_share_of_uploads() {
     for (is_exempt, status) in [(true, 200), (false, 503)] {
@@ -154,13 +154,14 @@ async fn a_download_of_which_nothing_is_taken_ends() {
     let stalled = slow.get("/dav/f").await;
     assert_eq!(stalled.status(), 200);
     local.until("its file is closed", async |_| n_downloads(&local).await == 0).await;
-    // The stream is still open.
+    // The HTTP/2 stream is still open.
     let is_answered = async |client: &leasehold_testkit::Client| {
         let asked = client.send(Method::GET, "/dav/f", None, "").await;
         asked.is_ok_and(|read| (read.status, read.text.len()) == (200, FILE_BYTES))
     };
     local.until("another is answered", is_answered).await;
-    // The connection keeps a part of the response, so it takes no more requests, and is closed after the last one.
+    // The connection still buffers a part of the response, so it accepts no more requests. It is closed after its last
+    // request.
     let is_refused = async |_: &_| slow.send(Method::GET, "/healthz", "").await.is_err();
     local.until("the connection takes no more requests", is_refused).await;
     assert!(stalled.into_body().collect().await.is_err(), "it must not look complete");

@@ -1,4 +1,4 @@
-//! Files fill neither their quota nor the disk.
+//! Tests that files cannot exceed their quota or fill the disk.
 
 use hyper::Method;
 use leasehold_testkit::{Local, Response, json, settings};
@@ -38,7 +38,7 @@ async fn all_files_together_have_a_quota() {
     assert!(why.contains("1000 bytes (files-quota)") && why.contains("take 600"), "{why}");
     assert_eq!(home.put("/b", 400).await.status, 201, "just enough");
     assert_eq!(crate::bounds::metric(&home.local, "leasehold_files_bytes").await, 1000);
-    // A smaller file in place of a larger one makes room, and so does a removal.
+    // Replacing a file with a smaller one frees space, and so does a removal.
     assert_eq!(home.send(Method::DELETE, "/b", 0).await.status, 204);
     assert_eq!(home.put("/a", 100).await.status, 200);
     assert_eq!(crate::bounds::metric(&home.local, "leasehold_files_bytes").await, 100);
@@ -58,7 +58,7 @@ async fn uploads_leave_some_of_the_disk_free() {
     assert_eq!(home.local.client.acquire("l", "a", 1000, json!({})).await.status, 200);
 }
 
-/// What is there at the start counts.
+/// Existing files count toward the quota after a restart.
 #[tokio::test]
 async fn a_restart_counts_what_is_there() {
     let folder = tempfile::tempdir().unwrap();

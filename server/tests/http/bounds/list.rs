@@ -1,4 +1,4 @@
-//! Long lists: sent in pieces, to as many as there is room for, and not for ever.
+//! Tests of long lists: sent in pieces, to a limited number of clients, and for a limited time.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::bounds::metric;
 
 const N_LOCKS: usize = 300;
 
-/// A server with so much to list that no buffer takes it: 300 locks with 16 kB of metadata, shown twice.
+/// Starts a server whose list of locks does not fit into any buffer: 300 locks with 16 kB of metadata, which the list
+/// contains twice.
 async fn crowded(settings: leasehold_server::serve::Settings) -> Local {
     let local = Local::start(settings).await;
     let more = json!({"metadata": "x".repeat(16 * 1024 - 2)});
@@ -36,7 +37,7 @@ async fn a_long_list_comes_whole_and_in_pieces() {
     assert_eq!(rest.get("locks").as_array().map(Vec::len), Some(N_LOCKS - 250));
 }
 
-/// Twelve unread answers took 1.25 GB while others stalled 4.8 s.
+/// Twelve unread responses used to take 1.25 GB, and stalled other clients for 4.8 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_do_not_read_take_up_little_and_are_cut_off() {
     let mut settings = settings(None);
@@ -103,7 +104,7 @@ async fn only_so_much_is_being_sent_at_once() {
     }
 }
 
-/// An address that is exempt has as many streams as it likes, another its share.
+/// An exempt address can open any number of streams. Any other address can open only its share.
 #[tokio::test]
 async fn one_address_has_a_share_of_streams() {
     for is_exempt in [true, false] {
@@ -124,7 +125,7 @@ async fn one_address_has_a_share_of_streams() {
     }
 }
 
-/// A lock with many holders is not shown with all of them, but says how many there are.
+/// A lock with many holders is returned with some of them and with their total number.
 #[tokio::test]
 async fn a_crowded_lock_shows_some_of_its_holders() {
     let local = Local::ephemeral().await;

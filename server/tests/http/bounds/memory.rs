@@ -1,11 +1,11 @@
-//! Budgets in bytes, and who is counted.
+//! Tests of memory budgets in bytes, for the whole server and for each principal.
 
 use leasehold_core::Limits;
 use leasehold_testkit::{Local, json};
 
 use crate::bounds::{check_full, metric, with_limits};
 
-/// 32,000 locks with 16 kB of metadata took 552 MB, and nothing refused. Here with a budget of 1 MiB.
+/// 32,000 locks with 16 kB of metadata used to take 552 MB without a refusal. This test uses a budget of 1 MiB.
 #[tokio::test]
 async fn metadata_of_all_leases_together_has_a_budget() {
     let limits = Limits { metadata_total_bytes_max: 1 << 20, ..Limits::default() };
@@ -46,7 +46,7 @@ async fn waiting_request_ids_and_names_have_budgets_too() {
     check_full(&long, 300, "names-total-bytes-max");
 }
 
-/// Claims stay readable after their end, within a budget of their own.
+/// Claims stay readable after their end, within a separate budget.
 #[tokio::test]
 async fn ended_claims_are_forgotten_oldest_first() {
     let limits = Limits { ended_total_bytes_max: 40_000, ..Limits::default() };
@@ -67,7 +67,7 @@ async fn ended_claims_are_forgotten_oldest_first() {
     }
 }
 
-/// Another `owner_id` is not another quota.
+/// A client cannot get a second quota by using another `owner_id`.
 #[tokio::test]
 async fn whoever_comes_from_one_address_is_counted_as_one() {
     let limits = Limits { principal_leases_max: 3, principal_sessions_max: 2, ..Limits::default() };
@@ -80,7 +80,7 @@ async fn whoever_comes_from_one_address_is_counted_as_one() {
         let session = json!({"owner_id": format!("o{n}"), "ttl_ms": 60_000});
         local.client.post("/v1/sessions", session).await.unwrap()
     };
-    // Sessions of files are counted by themselves: they keep nobody from locks.
+    // Files sessions have a separate limit, so they do not use up the sessions for locks.
     for _ in 0..2 {
         assert_eq!(local.client.post("/auth/session", json!({})).await.unwrap().status, 201);
     }
@@ -93,7 +93,7 @@ async fn acquire(local: &Local, n: usize) -> leasehold_testkit::Response {
     local.client.acquire(&format!("l{n}"), &format!("owner-{n}"), 60_000, json!({})).await
 }
 
-/// Anonymous clients have a share for each address.
+/// Each address of anonymous clients has its own share.
 #[tokio::test]
 async fn one_address_has_a_share_of_each_budget() {
     let defaults = Limits::default;
@@ -113,7 +113,7 @@ async fn one_address_has_a_share_of_each_budget() {
     check_full(&long, 200, "principal-names-bytes-max");
 }
 
-/// Of ended claims, a client with more than its share loses its own.
+/// A client with more ended claims than its share loses its own oldest ones.
 #[tokio::test]
 async fn ended_claims_have_a_share_too() {
     let local = with_limits(Limits { principal_ended_max: 2, ..Limits::default() }).await;
@@ -130,7 +130,7 @@ async fn ended_claims_have_a_share_too() {
     }
 }
 
-/// What `locks-max`, `idle-max`, `answered-max` and `events-max` count.
+/// Tests the metrics for what `locks-max`, `idle-max`, `answered-max` and `events-max` limit.
 #[tokio::test]
 async fn remembered_locks_ended_leases_and_kept_events_have_metrics() {
     let local = with_limits(Limits::default()).await;

@@ -1,4 +1,5 @@
-//! Nobody who may ask can take up more memory or disk than they may: what was measured to go wrong, as tests.
+//! Tests that no client can use more memory or disk space than its limits allow. Each case once went wrong in a
+//! measurement.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -12,20 +13,20 @@ use leasehold_core::Limits;
 use leasehold_server::engine;
 use leasehold_testkit::{Local, Response, settings};
 
-/// A server with these limits that keeps nothing.
+/// Starts a server with these limits and without a data directory.
 async fn with_limits(limits: Limits) -> Local {
     let engine = engine::Options { limits, ..engine::Options::default() };
     Local::start(leasehold_server::serve::Settings { engine, ..settings(None) }).await
 }
 
-/// A number that `/metrics` shows.
+/// Returns the value of a metric.
 async fn metric(local: &Local, name: &str) -> u64 {
     let text = local.client.get("/metrics").await.text;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
-/// A refusal for want of room: what is allowed, by which setting, and that it may be asked again.
+/// Checks a refusal because of a limit: it names the limit and its setting, and says that a retry can succeed.
 fn check_full(refused: &Response, allowed: u64, setting: &str) {
     assert_eq!(refused.status, 429, "{refused:?}");
     assert_eq!(refused.get("code"), "LIMIT_REACHED");

@@ -1,4 +1,4 @@
-//! Namespaces are forgotten, with floors that keep their tokens.
+//! Tests that unused namespaces are forgotten, and that a token floor keeps their tokens from being reused.
 
 use leasehold_core::Limits;
 use leasehold_testkit::{Local, json, settings};
@@ -18,7 +18,7 @@ async fn release(local: &Local, namespace: &str, held: &leasehold_testkit::Respo
     assert_eq!(local.client.post(&path, body).await.unwrap().status, 200);
 }
 
-/// 10,000 acquires with a ttl of 1 ms in new namespaces made every dialect answer 429 for ever.
+/// 10,000 acquires with a ttl of 1 ms in new namespaces once made every dialect answer 429 forever.
 #[tokio::test]
 async fn namespaces_that_nobody_uses_make_room() {
     let limits = Limits { namespaces_max: 20, ..Limits::default() };
@@ -30,7 +30,7 @@ async fn namespaces_that_nobody_uses_make_room() {
         release(&local, &namespace, &held).await;
     }
     assert!(metric(&local, "leasehold_namespaces").await <= 20);
-    // Leases that expired are remembered, to tell their owners so, but not in the way of others.
+    // Expired leases are remembered for their owners, but they do not keep others from using the space.
     for n in 50..70 {
         acquire(&local, &format!("n{n}"), 1).await;
     }
@@ -54,7 +54,8 @@ async fn one_address_has_only_so_many_namespaces() {
     check_full(&acquire(&local, "n3", 60_000).await, 3, "principal-namespaces-max");
 }
 
-/// The tables forget it too, and neither a restart nor a new lock of the same name hands a token out again.
+/// The tables on disk forget the namespace too. Even after a restart, or with a new lock of the same name, no token
+/// repeats.
 #[tokio::test]
 async fn a_forgotten_namespace_stays_forgotten_and_its_tokens_stay_used() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! In every dialect the grant goes with the answer: whoever drops the answer gives the grant back.
+//! Tests, for every dialect, that a grant is released if its response is dropped before delivery.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use leasehold_testkit::Bare;
 
 use crate::delivery::{Outcome, PATIENCE};
 
-/// Asks for a lock, and where that lock is to be seen.
+/// Requests for a lock, each with the path under which the lock can be read.
 const ASKED: [(&str, &str); 7] = [
     (
         "POST /v1/locks/a/acquire\ncontent-type: application/json\n\n\

@@ -1,5 +1,5 @@
-//! A grant is its client's once the system has taken the answer's last byte, and nobody's before: with the whole server
-//! and real sockets.
+//! Tests with a complete server and real sockets that a grant belongs to its client once the operating system has
+//! accepted the last byte of the response, and that otherwise the grant is released.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,16 +17,15 @@ use std::time::Duration;
 
 use leasehold_testkit::{Local, Value, json};
 
-/// Longer than anything here takes, however busy the machine is. The servers' clocks stand still, so no lease ends by
-/// itself.
+/// Test timeout, longer than a busy machine needs. The servers' clocks stand still, so no lease expires on its own.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TTL_MS: u64 = 60_000;
-/// How long a number may take until it no longer grows.
+/// Maximum time to wait for a number to stop growing.
 const STILL_MAX: Duration = Duration::from_secs(180);
-/// A number that was the same so many times in a row no longer grows.
+/// A number has stopped growing once this many reads in a row returned the same value.
 const N_SAME: usize = 5;
 
-/// What went wrong, if anything did.
+/// `Err` explains what went wrong.
 type Outcome = Result<(), String>;
 
 fn wanted(owner: &str, wait_ms: u64) -> Value {
@@ -37,7 +36,7 @@ async fn is_held(local: &Local, lock: &str) -> bool {
     local.client.get(&format!("/v1/locks/{lock}")).await.get("held") == true
 }
 
-/// Waits until it is so; an error names what never was.
+/// Waits until the condition holds. Returns an error with `what` if it never does.
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Outcome {
     let waiting = async {
         while !is_so().await {
@@ -48,7 +47,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Outcome {
     waited.map_err(|_| format!("never happened: {what}"))
 }
 
-/// Waits until a number no longer grows. On a busy machine it can stand still for a moment.
+/// Waits until a number has stopped growing. On a busy machine, a number can pause before it grows again.
 async fn until_still(what: &str, mut number: impl AsyncFnMut() -> u64) -> Outcome {
     let waiting = async {
         let (mut n_before, mut n_same) = (0, 0);
@@ -63,7 +62,7 @@ async fn until_still(what: &str, mut number: impl AsyncFnMut() -> u64) -> Outcom
     waited.map_err(|_| format!("never happened: {what}"))
 }
 
-/// Waits until the server has no connection but the one that asks.
+/// Waits until the server's only connection is the one that reads its metrics.
 async fn until_alone(local: &Local) -> Outcome {
     let is_alone = async || {
         let metrics = local.client.get("/metrics").await.text;

@@ -1,4 +1,4 @@
-//! The tests must be able to fail: each deliberate bug makes one of them.
+//! Tests that the tests can fail: each deliberate bug makes one of them fail.
 
 use leasehold_core::mutant::{Mutant, OF_DELIVERY, switch};
 
@@ -8,9 +8,9 @@ use crate::delivery::socket::{
 use crate::delivery::way::Way;
 use crate::delivery::{Outcome, door, together};
 
-/// The first scenario that goes wrong.
+/// Runs the scenarios with this bug. Returns the first failure.
 async fn socket(mutant: Mutant) -> Outcome {
-    // The threads of a server have the bug of whoever starts it.
+    // The server's threads inherit the bug from the thread that starts the server.
     switch(Some(mutant));
     let outcome = async {
         for version in VERSIONS {

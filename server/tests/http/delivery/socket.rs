@@ -1,4 +1,4 @@
-//! What becomes of a grant when its connection ends.
+//! Scenarios of what happens to a grant when its connection ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::delivery::way::{Connected, Gate, Scene, WAYS, Way};
 use crate::delivery::{Outcome, PATIENCE, is_held, until, until_alone, until_still, wanted};
 
-/// So many locks in one request: its answer takes several records of TLS, or one.
+/// Numbers of locks per request. The response to the larger group takes several TLS records, the other takes one.
 pub(crate) const GROUPS: [usize; 2] = [64, 16];
-/// More groups than any buffer takes the answers of.
+/// More groups than there is buffer space for responses.
 const GROUPS_MAX: usize = 1000;
 
 fn post(path: &str, body: &Value) -> String {
@@ -27,7 +27,7 @@ fn post(path: &str, body: &Value) -> String {
     )
 }
 
-/// A client of HTTP/2.
+/// An HTTP/2 client.
 struct Http2 {
     sender: SendRequest<Full<Bytes>>,
     gate: Arc<Gate>,
@@ -48,7 +48,7 @@ impl Http2 {
         Self { sender, gate, address: scene.address, port }
     }
 
-    /// Returns with the answer, once it is there.
+    /// Sends a request in the background. The task returns the status of the response.
     fn send(&self, method: &str, path: &str, body: String) -> tokio::task::JoinHandle<Option<u16>> {
         let request = hyper::Request::builder()
             .method(method)
@@ -69,7 +69,7 @@ impl Http2 {
     }
 }
 
-/// How a client talks.
+/// The protocol version that a client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Version {
     Http1,
@@ -78,7 +78,7 @@ pub(crate) enum Version {
 
 pub(crate) const VERSIONS: [Version; 2] = [Version::Http1, Version::Http2];
 
-/// Whoever breaks its connection before its lock is free does not keep those behind it waiting.
+/// A client that breaks its connection before its lock is free does not delay the waiters behind it.
 pub(crate) async fn gone_before_the_answer(way: Way, version: Version) -> Outcome {
     let scene = Scene::new(way).await;
     let local = &scene.local;
@@ -118,7 +118,8 @@ pub(crate) async fn gone_before_the_answer(way: Way, version: Version) -> Outcom
                 .status
         });
         n_waiting(2).await?;
-        // Not waited for: the server may learn of both at the same time.
+        // The test does not wait here, so the server can learn of the broken connection and of the release at the same
+        // time.
         drop(http1);
         if let Some(http2) = http2 {
             http2.break_off();
@@ -133,7 +134,7 @@ pub(crate) async fn gone_before_the_answer(way: Way, version: Version) -> Outcom
     Ok(())
 }
 
-/// Whoever was told keeps its lock, gone or not, until its time is over.
+/// A client that received its response keeps its lock until it expires, even after the connection has ended.
 pub(crate) async fn gone_after_the_answer(way: Way, version: Version) -> Outcome {
     let scene = Scene::new(way).await;
     let local = &scene.local;
@@ -167,12 +168,12 @@ pub(crate) async fn gone_after_the_answer(way: Way, version: Version) -> Outcome
     until("it has expired", async || !is_held(local, "db").await).await
 }
 
-/// The name of a lock of a group: long, so that the answer is.
+/// Returns the name of a lock in a group. The name is long, to make the response long.
 fn name(group: usize, n: usize) -> String {
     format!("{group:03}-{n:02}-{}", "x".repeat(480))
 }
 
-/// Has this lock of a group ever been granted, and is it held?
+/// Returns whether this lock of a group was ever granted, and whether it is held now.
 async fn fate(local: &Local, group: usize, n: usize) -> (bool, bool) {
     let lock = local.client.get(&format!("/v1/locks/{}", name(group, n))).await;
     (lock.get("last_token").as_u64().unwrap_or(0) > 0, lock.get("held") == true)
@@ -186,8 +187,8 @@ async fn n_granted(local: &Local) -> usize {
     n
 }
 
-/// Requests for several locks, one after the other, to a client that reads nothing: at some point an answer is written
-/// in part. Only what it grants is given back, and all of it.
+/// Sends requests for several locks each, on a connection whose client reads nothing. At some point a response is
+/// written only in part. All grants in that response are released, and all others are kept.
 pub(crate) async fn stuck_on_http1(way: Way, size: usize) -> Outcome {
     let scene = Scene::new(way).await;
     let local = &scene.local;
@@ -203,7 +204,7 @@ pub(crate) async fn stuck_on_http1(way: Way, size: usize) -> Outcome {
         }
         std::future::pending().await
     };
-    // While nobody reads, the number of those that were granted stops growing.
+    // While the client reads nothing, the number of granted groups stops growing.
     let stuck = until_still("an answer is stuck", async || n_granted(local).await as u64);
     tokio::select! {
         () = requests => {}
@@ -227,7 +228,8 @@ pub(crate) async fn stuck_on_http1(way: Way, size: usize) -> Outcome {
     Ok(())
 }
 
-/// So many bytes the system has taken for a connection and not brought to its other end.
+/// Returns the number of bytes that the operating system has accepted for a connection but not delivered to the other
+/// end.
 fn n_unsent(port: u16, peer: u16) -> u64 {
     let connections = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let is_it = |words: &[&str]| {
@@ -238,14 +240,14 @@ fn n_unsent(port: u16, peer: u16) -> u64 {
     u64::from_str_radix(&queue, 16).unwrap()
 }
 
-/// A grant behind answers that nobody reads.
+/// A grant whose response waits behind other responses that the client does not read.
 pub(crate) async fn stuck_on_http2(way: Way) -> Outcome {
     let scene = Scene::new(way).await;
     let local = &scene.local;
     let client = Http2::connect(&scene).await;
     assert_eq!(client.send("GET", "/healthz", String::new()).await.unwrap(), Some(200));
     client.gate.is_shut.store(true, SeqCst);
-    // Longer together than any buffer is.
+    // Together they are longer than any buffer.
     for _ in 0..100 {
         drop(client.send("GET", "/openapi.json", String::new()));
     }
@@ -263,7 +265,7 @@ pub(crate) async fn stuck_on_http2(way: Way) -> Outcome {
     until("it is given back", async || !is_held(local, "db").await).await
 }
 
-/// Everybody, every way.
+/// Returns every combination of transport and protocol version.
 fn all() -> impl Iterator<Item = (Way, Version)> {
     WAYS.into_iter().flat_map(|way| VERSIONS.map(|version| (way, version)))
 }

@@ -1,21 +1,21 @@
-//! Leases that were asked for together are told whole or not at all: one that ended between the grant and the answer
-//! makes the wait one in vain, and the rest is given back.
+//! Tests that a group of locks is granted in one response or not at all. If one lease ends between the grant and the
+//! response, the response is that the wait is over, and the other leases are released.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use leasehold_base::clock::FakeClock;
 use leasehold_core::{
     Acquire, AcquireAll, Dialect, LockKey, Mode, Other, Owner, Proof, Release, Revoke, Secret,
     Span, Target,
 };
-use leasehold_server::clock::FakeClock;
 use leasehold_server::engine::{
     Ask, Call, EngineHandle, Options, ReadLock, Stepped, Take, WaitForAll, WaitedAll,
 };
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::memory::MemoryStore;
+use leasehold_store::memory::MemoryStore;
 
 use crate::delivery::Outcome;
 
@@ -41,7 +41,8 @@ pub(crate) fn told_whole() -> Outcome {
     let mut waiting = pin!(waiting);
     engine.turn();
     assert!(poll(waiting.as_mut()).is_pending(), "ann has one of them");
-    // In one round: ann lets go, so that both are bob's, and one of them is revoked before bob is told.
+    // In one round, `ann` releases, `bob` is granted both locks, and one of them is revoked before the response to
+    // `bob`.
     let proof = Proof::Id { id: ann.id, owner: owner("ann"), token: Some(ann.token), lock: None };
     let release = Release { proof, dialect: DIALECT, request_id: None };
     let target = Target::Lock(LockKey::new("default", "b"));

@@ -1,4 +1,4 @@
-//! The ways to a server: in the clear, over TLS.
+//! Transports to a server for the delivery tests: plain TCP and TLS.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -25,20 +25,20 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 2] = [Way::Clear, Way::Tls];
 
-/// A stream of bytes, whatever is under it.
+/// A byte stream over any transport.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// A server, and the way its clients take.
+/// A server, and the transport of its clients.
 pub(crate) struct Scene {
     pub(crate) local: Local,
-    /// Where they connect.
+    /// Address that clients connect to.
     pub(crate) address: SocketAddr,
     connector: Option<TlsConnector>,
 }
 
-/// A connection. Dropped, it is broken off: whatever is still under way is lost.
+/// A connection. Dropping it resets the connection, so that unsent data is lost.
 pub(crate) struct Connected {
     pub(crate) stream: Box<dyn Io>,
     pub(crate) gate: Arc<Gate>,
@@ -60,7 +60,7 @@ impl Scene {
         Self { local, address, connector: Some(trusting(&ca)) }
     }
 
-    /// One that takes so little at once that not much is needed to fill it.
+    /// Connects with a small receive buffer, so that little data fills it.
     pub(crate) async fn connect(&self) -> Connected {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
@@ -92,7 +92,7 @@ fn trusting(ca: &Ca) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// A connection that reads nothing while its gate is shut, and breaks when the gate does.
+/// A connection that reads nothing while its gate is shut, and that fails when its gate is broken.
 struct Gated {
     stream: TcpStream,
     gate: Arc<Gate>,
@@ -106,7 +106,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Whoever reads has the connection broken off.
+    /// Breaks the connection for the task that reads from it.
     pub(crate) fn break_off(&self) {
         self.is_broken.store(true, SeqCst);
         let reader = self.reader.lock().unwrap().take();

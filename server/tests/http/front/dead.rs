@@ -1,4 +1,4 @@
-//! Waiters whose clients are gone.
+//! Tests of waiters whose clients have disconnected.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,25 +12,25 @@ use tokio::net::TcpStream;
 
 use crate::front::{PATIENCE, Raw, until_waiting, wait};
 
-/// How a client goes.
+/// How a client disconnects.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Going {
-    /// It closes its connection.
+    /// Closes the connection.
     Fin,
-    /// It breaks it.
+    /// Resets the connection.
     Rst,
-    /// It has sent more than its request, and closes its connection.
+    /// Sends more bytes after its request, and closes the connection.
     BytesBehind,
-    /// The same, with a whole request behind.
+    /// Sends a complete second request, and closes the connection.
     Pipelined,
-    /// It resets its stream.
+    /// Resets its HTTP/2 stream.
     Reset,
 }
 
 const KINDS: [Going; 5] =
     [Going::Fin, Going::Rst, Going::BytesBehind, Going::Pipelined, Going::Reset];
 
-/// A waiter that is still there.
+/// A waiter that is still connected.
 enum Waiter {
     Raw(Raw, Going),
     Stream(tokio::task::JoinHandle<()>),
@@ -114,7 +114,7 @@ async fn a_waiter_that_goes_while_its_lock_becomes_free_does_not_keep_it() {
         assert_eq!(held.status, 200, "{going:?}");
         let waiter = Waiter::begin(local.address, going, &http2).await;
         until_waiting(&local, "db", 1).await;
-        // A connection needs a moment to be seen as one that waits.
+        // The server needs a moment to notice that the connection waits.
         tokio::time::sleep(Duration::from_millis(20)).await;
         waiter.go();
         until_waiting(&local, "db", 0).await;

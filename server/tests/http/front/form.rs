@@ -1,4 +1,4 @@
-//! The form of requests: hosts, slashes, chunks and lengths.
+//! Tests of malformed requests: hosts, slashes, chunks and lengths.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn a_request_says_once_and_clearly_whom_it_is_for() {
         );
         assert!(status == 200 || answer.contains("connection: close"), "{request}{answer}");
     }
-    // The short way is no way round.
+    // Calls that bypass the router are checked too.
     let acquire = json!({"owner_id": "a", "ttl_ms": 1000});
     let bad = post("/v1/locks/db/acquire", &acquire).replace("Host: a\r\n", "");
     assert!(ask(local.address, bad).await.starts_with("HTTP/1.1 400 "));
@@ -48,7 +48,7 @@ async fn slashes_too_many_at_the_start_of_a_path_do_no_harm() {
     let acquire = post("//v1/locks/db/acquire", &json!({"owner_id": "a", "ttl_ms": 60_000}));
     assert!(ask(local.address, acquire).await.starts_with("HTTP/1.1 200 "));
     assert_eq!(local.client.get("/v1/locks/db").await.get("held"), true);
-    // Further on they may be part of a name, or a mistake.
+    // Elsewhere in the path, a double slash can be part of a name, or a mistake.
     assert_eq!(local.client.get("/v1//claims/").await.status, 404);
 }
 
@@ -108,7 +108,7 @@ async fn a_head_that_can_be_read_in_two_ways_is_refused() {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{head:?}: {answer}");
         assert!(answer.contains("connection: close"), "{head:?}: {answer}");
         assert_eq!(local.client.get("/v1/locks/db").await.get("held"), false, "{head:?}");
-        // The second of two: what comes first is answered, and bodies are no heads.
+        // The same as the second request of a connection: the first is answered, and its body is not parsed as a head.
         let mut raw = Raw::connect(local.address).await;
         let first = post(
             &format!("/v1/locks/other{n}/acquire"),

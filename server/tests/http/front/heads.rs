@@ -1,4 +1,4 @@
-//! Heads of requests: how large, how long, and how much all of them together.
+//! Tests of request heads: maximum size, maximum time, and maximum memory for all of them together.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::front::{PATIENCE, Raw, ask, post};
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// The beginning of a head that has so many bytes, and no end.
+/// Returns the start of a request head with this many bytes and no end.
 fn begun(n_bytes: usize) -> String {
     let begin = "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Filler: ";
     format!("{begin}{}", "x".repeat(n_bytes - begin.len()))
@@ -49,13 +49,13 @@ async fn thousands_of_large_heads_take_up_no_more_than_all_of_them_may() {
         }
     }
     most = most.max(heads_bytes(&local).await);
-    // A worker may have counted a buffer, and not yet closed the connections that make room for it.
+    // A worker thread might have counted a buffer before it closed the connections that make room for it.
     assert!(MIB < most && most <= 5 * MIB, "{most}");
-    // Others are answered, with a large head too.
+    // Other clients are served, even with a large head.
     assert!(ask(local.address, HEALTH).await.starts_with("HTTP/1.1 200 "));
     let large = format!("{}\r\n\r\n", begun(50 * 1024));
     assert!(ask(local.address, large).await.starts_with("HTTP/1.1 200 "));
-    // Those that took longest were closed.
+    // The connections that took longest were closed.
     assert_eq!(all.swap_remove(0).rest().await, "");
     drop(all);
     local.until("nothing is left", async |_| heads_bytes(&local).await == 0).await;
@@ -87,7 +87,7 @@ async fn every_head_has_as_long_as_the_first_from_its_first_byte() {
     settings.http.idle_timeout = 100 * PATIENCE;
     let local = Local::start(settings).await;
     let acquire = post("/v1/locks/db/acquire", &json!({"owner_id": "a", "ttl_ms": 1000}));
-    // The next request begins later, with the one before, and behind a body.
+    // The next head starts after a response, together with the previous request, or right behind a body.
     for (first, then) in
         [(HEALTH.to_owned(), "G"), (format!("{HEALTH}G"), ""), (format!("{acquire}G"), "")]
     {
@@ -97,7 +97,7 @@ async fn every_head_has_as_long_as_the_first_from_its_first_byte() {
         raw.send(then).await;
         assert_eq!(raw.rest().await, "", "{first:?}");
     }
-    // Connections that have sent nothing may stay.
+    // Connections that have not started a head can stay open.
     let mut raw = Raw::connect(local.address).await;
     for request in [HEALTH, &acquire, HEALTH] {
         raw.send(request).await;

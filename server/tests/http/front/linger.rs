@@ -1,14 +1,14 @@
-//! An answer that comes before the request has been read reaches its client all the same.
+//! Tests that a response sent before the request was read in full still reaches the client.
 
 use leasehold_testkit::{Local, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::front::{Raw, post};
 
-/// Sent while nobody reads it.
+/// Size of a body that the server does not read.
 const BODY_BYTES: usize = 200 * 1024;
 
-/// Requests with a body that nobody needs to read, and what they are answered.
+/// Returns requests whose body the server does not need to read, with their expected status.
 async fn refused(local: &Local) -> Vec<(u16, String)> {
     let session = async || {
         let opened = local.client.post("/auth/session", json!({})).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
     }
 }
 
-/// Far more than is discarded, and than any buffer takes.
+/// More bytes than the server discards, and more than any buffer holds.
 const LARGE_BYTES: usize = 4 << 20;
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn a_refusal_reaches_a_client_that_has_much_to_send() {
                 }
                 String::from_utf8_lossy(&answer).into_owned()
             } else {
-                // It is told that its connection is broken; the answer came before that.
+                // The client gets a connection error while sending. The response arrived before that.
                 raw.send(&body).await;
                 raw.rest().await
             };
@@ -118,7 +118,7 @@ async fn curl_is_told_why_its_upload_is_refused() {
     let file = folder.path().join("body");
     std::fs::write(&file, vec![b' '; LARGE_BYTES]).unwrap();
     for (status, head) in refused(&local).await {
-        // Two Host headers are what only a program of our own sends.
+        // `curl` cannot send two `Host` headers.
         if head.contains("Host:") {
             continue;
         }
@@ -137,7 +137,7 @@ async fn curl_is_told_why_its_upload_is_refused() {
             "-X",
             method,
         ]);
-        // It would ask before sending.
+        // Without this header, curl would wait for permission to send the body.
         curl.args(["-H", "Expect:", "-H", "Content-Type: application/json"]);
         for header in lines {
             curl.args(["-H", header]);

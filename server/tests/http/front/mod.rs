@@ -1,4 +1,5 @@
-//! The front door from outside: bytes on connections, and what becomes of those who send them.
+//! Tests of the HTTP front end from outside: raw bytes on connections, and how the server treats the clients that send
+//! them.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,10 +23,10 @@ use leasehold_testkit::{Local, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than anything here takes, however busy the machine is.
+/// Test timeout, longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A connection of bytes.
+/// A raw TCP connection.
 struct Raw(TcpStream);
 
 impl Raw {
@@ -33,12 +34,12 @@ impl Raw {
         Self(TcpStream::connect(address).await.unwrap())
     }
 
-    /// Sends as much as the other side takes.
+    /// Sends bytes until the other side stops accepting them.
     async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.0.write_all(bytes.as_ref()).await;
     }
 
-    /// Everything up to the end.
+    /// Reads until the end of the stream.
     async fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
         let reading = self.0.read_to_end(&mut bytes);
@@ -46,7 +47,7 @@ impl Raw {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// One answer with a content length.
+    /// Reads one response with a content length.
     async fn answer(&mut self) -> String {
         let mut bytes = Vec::new();
         let reading = async {
@@ -65,14 +66,14 @@ fn is_whole(answer: &[u8]) -> bool {
     body.len() >= length.and_then(|length| length.trim().parse().ok()).unwrap_or(0)
 }
 
-/// What `address` answers to these bytes on a connection of their own, to be closed after one request.
+/// Sends these bytes on a new connection that ends after one request. Returns the response.
 async fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> String {
     let mut raw = Raw::connect(address).await;
     raw.send(bytes).await;
     raw.answer().await
 }
 
-/// A `POST` with a JSON body.
+/// Returns a `POST` request with a JSON body.
 fn post(path: &str, body: &Value) -> String {
     let body = body.to_string();
     format!(
@@ -81,13 +82,14 @@ fn post(path: &str, body: &Value) -> String {
     )
 }
 
-/// Waits for `lock`.
+/// Returns an acquire request that waits for `lock`.
 fn wait(lock: &str, owner: &str) -> String {
     let body = json!({"owner_id": owner, "ttl_ms": 60_000, "wait_ms": 60_000});
     post(&format!("/v1/locks/{lock}/acquire"), &body)
 }
 
-/// Waits until this many clients wait for the lock. Asks the engine, because a connection would take a place.
+/// Waits until this many clients wait for the lock. Reads the engine directly, because a connection would use up a
+/// connection slot.
 async fn until_waiting(local: &Local, lock: &str, n_waiting: usize) {
     let engine = local.server.engine();
     let is_so = async |_: &leasehold_testkit::Client| {

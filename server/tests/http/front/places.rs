@@ -1,4 +1,4 @@
-//! More connections than there are places for.
+//! Tests of more connections than there are connection slots.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn check_no_place(answer: &str) {
     assert!(answer.contains("OVERLOADED") && answer.contains("connections-max"), "{answer}");
 }
 
-/// How many requests or connections were refused because of this setting.
+/// Returns how many requests or connections were refused because of this setting.
 async fn refusals(local: &Local, setting: &str) -> usize {
     let text = local.client.get("/metrics").await.text;
     let begin = format!("leasehold_limit_refusals_total{{limit=\"{setting}\"}} ");
@@ -53,7 +53,7 @@ async fn refusals(local: &Local, setting: &str) -> usize {
     line.map_or(0, |line| line.parse().unwrap())
 }
 
-/// Waits until the places are taken by those who do not give them up.
+/// Waits until all connection slots are in use by clients that do not give them up.
 async fn until_full(address: SocketAddr) {
     for _ in 0..1000 {
         let answer = ask(address, LIST).await;
@@ -75,10 +75,10 @@ async fn waiters_on_every_place_do_not_lock_out_the_holder_or_a_health_check() {
         let mut raw = Raw::connect(local.address).await;
         raw.send(wait("db", &format!("waiter-{n}"))).await;
         waiters.push(raw);
-        // One after the other: whoever does not wait yet could lose its place to the next one.
+        // One after the other: a connection that does not wait yet could lose its slot to the next one.
         until_waiting(&local, "db", n + 1).await;
     }
-    // The 20 wait on their places: the client's own connection was idle, and had to go.
+    // The 20 waiters use all slots. The test client's own idle connection was closed to free one.
     let renew = post("/v1/locks/db/renew", &proof(&held, &[("extend_by_ms", 90_000)]));
     until_full(local.address).await;
     check(&ask(local.address, &renew).await, 200);
@@ -92,14 +92,14 @@ async fn waiters_on_every_place_do_not_lock_out_the_holder_or_a_health_check() {
 #[tokio::test]
 async fn a_reserved_place_serves_no_stream_and_no_acquire() {
     let local = Local::start(with_places(1)).await;
-    // Without a body: the server closes a connection on which a body is left unread.
+    // Without a body, because the server closes a connection with an unread body.
     let lock = |client: &str| {
         format!(
             "POST /lock?client={client}&ttl=60s HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
         )
     };
     let acquire = json!({"owner_id": "holder", "ttl_ms": 60_000});
-    // All on one connection: a second one could arrive before the only place is free again.
+    // All on one connection: a second one could arrive before the only slot is free again.
     let mut waiter = Raw::connect(local.address).await;
     for request in [lock("holder"), post("/v1/locks/db/acquire", &acquire)] {
         waiter.send(request).await;

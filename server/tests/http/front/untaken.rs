@@ -1,4 +1,4 @@
-//! Clients of HTTP/2 that take nothing of their responses, or send headers without an end.
+//! Tests of HTTP/2 clients that do not read their responses, or send headers without an end.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::front::{Raw, until_waiting};
 
-/// Long enough for a client to do what it does before, however busy the machine is.
+/// Time limit for unread responses. Even on a busy machine, it leaves a client enough time for the steps before.
 const SOON: Duration = Duration::from_secs(2);
 
 fn impatient() -> Settings {
@@ -24,7 +24,7 @@ fn impatient() -> Settings {
     settings
 }
 
-/// A client that takes only this many bytes of each response before it reads.
+/// Connects a client that accepts only `window` bytes of each response until it reads.
 async fn connect(local: &Local, window: u32) -> (SendRequest<Full<Bytes>>, JoinHandle<()>) {
     let stream = TcpStream::connect(local.address).await.unwrap();
     let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -64,7 +64,7 @@ async fn a_stream_whose_response_is_not_taken_is_reset_and_the_others_go_on() {
     until_none_open(&local).await;
 }
 
-/// The library keeps the rest of a piece once its first byte could be sent.
+/// The HTTP library keeps the rest of a piece of data once its first byte was sent.
 #[tokio::test]
 async fn a_response_that_is_taken_in_part_counts_until_its_connection_is_closed() {
     for window in [1, 100] {
@@ -95,10 +95,10 @@ async fn a_client_that_reads_gets_all_of_a_response_whatever_its_window() {
     }
 }
 
-/// Frames of HTTP/2: the preface, settings, and headers with this path.
+/// Returns the first HTTP/2 frames of a connection: the preface, settings, and headers with this path.
 fn opening(path: &str) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
-    // GET, http, the path, and the host, as HPACK writes them.
+    // Method, scheme, path and host in HPACK encoding.
     let mut block = vec![0x82, 0x86, 0x04, path.len() as u8];
     block.extend(path.as_bytes());
     block.extend(b"\x01\x09localhost");
@@ -107,7 +107,7 @@ fn opening(path: &str) -> Vec<u8> {
     bytes
 }
 
-/// The connection is busy with a stream, which had no time limit.
+/// Incomplete headers used to have no time limit while another stream of the connection was open.
 #[tokio::test]
 async fn headers_of_http2_must_be_complete_in_time_beside_a_stream() {
     let mut settings = impatient();
@@ -121,7 +121,7 @@ async fn headers_of_http2_must_be_complete_in_time_beside_a_stream() {
     let mut raw = Raw::connect(local.address).await;
     raw.send(opening("/v1/events")).await;
     is_open(1).await;
-    // Headers that go on, in a frame that is complete.
+    // A complete frame whose headers continue in a further frame.
     raw.send([0, 0, 1, 1, 0, 0, 0, 0, 3, 0x82]).await;
     raw.rest().await;
     is_open(0).await;

@@ -1,4 +1,5 @@
-//! Waiters whose clients are gone, over TLS and over Unix sockets. What becomes of grants is in the tests of delivery.
+//! Tests of waiters whose clients have disconnected, over TLS and Unix sockets. The tests in `delivery` cover what
+//! happens to grants.
 
 use leasehold_server::http::Listen;
 use leasehold_testkit::json;
@@ -7,18 +8,18 @@ use tokio::net::UnixStream;
 
 use crate::transport::{World, acquire, is_held, until_waiting};
 
-/// How a client goes.
+/// How a client disconnects.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Going {
-    /// It closes its connection, without a word of TLS.
+    /// Closes the connection without the TLS closing message.
     Close,
-    /// It says goodbye as TLS has it, and closes.
+    /// Sends the TLS closing message, and closes the connection.
     Goodbye,
-    /// It has sent more than its request, and closes its connection.
+    /// Sends more bytes after its request, and closes the connection.
     BytesBehind,
-    /// The same, with a whole request behind.
+    /// Sends a complete second request, and closes the connection.
     Pipelined,
-    /// It breaks its connection.
+    /// Resets the connection.
     Break,
 }
 

@@ -1,4 +1,4 @@
-//! The listener for metrics.
+//! Tests of the metrics listener.
 
 use leasehold_server::http::Listen;
 use tokio::net::TcpStream;

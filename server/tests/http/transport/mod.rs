@@ -1,4 +1,4 @@
-//! Listeners: plain, encrypted, by a Unix socket, behind a load balancer; and what becomes of those who connect.
+//! Tests of listeners: plain TCP, TLS, Unix sockets, and connections from a load balancer.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -26,14 +26,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Longer than anything here takes, however busy the machine is.
+/// Test timeout, longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(180);
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const BOTH: &[&SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
 
 type Tls = TlsStream<TcpStream>;
 
-/// A server that listens in the clear and over TLS, with a certificate of its own CA.
+/// A server with a plain and a TLS listener. Its certificate comes from its own CA.
 struct World {
     local: Local,
     folder: TempDir,
@@ -45,7 +45,7 @@ impl World {
         Self::with(|_, _| {}).await
     }
 
-    /// The same with other settings, which may name files of its folder.
+    /// Starts a server with changed settings. They can refer to files in its directory.
     async fn with(change: impl FnOnce(&mut Settings, &std::path::Path)) -> Self {
         let (folder, ca) = (folder(), Ca::new("servers"));
         let mut settings = settings(None);
@@ -62,7 +62,7 @@ impl World {
         all.find_map(|listen| listen.address().filter(|_| listen.is_tls())).unwrap()
     }
 
-    /// How a client that trusts this server's CA talks.
+    /// Returns a TLS configuration for a client that trusts this server's CA.
     fn config(&self) -> ClientConfig {
         config(&self.ca, BOTH, None)
     }
@@ -71,7 +71,7 @@ impl World {
         connect(self.https(), self.config()).await.unwrap()
     }
 
-    /// The number behind the metric that begins so.
+    /// Returns the value of the first metric whose line starts with `name`.
     async fn metric(&self, name: &str) -> Option<u64> {
         let text = self.local.client.get("/metrics").await.text;
         let line = text.lines().find(|line| line.starts_with(name))?;
@@ -117,7 +117,7 @@ async fn connect_shared(address: SocketAddr, config: &Arc<ClientConfig>) -> std:
     TlsConnector::from(config.clone()).connect(name, stream).await
 }
 
-/// One answer with a content length; what came if the connection ended before.
+/// Sends a request and reads one response with a content length. Returns what arrived if the connection ends early.
 async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), request: &str) -> String {
     let mut bytes = Vec::new();
     let asking = async {
@@ -143,7 +143,7 @@ fn status(answer: &str) -> u16 {
     status.unwrap_or_else(|| panic!("no status in {answer:?}"))
 }
 
-/// A `POST` with a JSON body.
+/// Returns a `POST` request with a JSON body.
 fn post(path: &str, headers: &str, body: &Value) -> String {
     let body = body.to_string();
     format!(
@@ -153,7 +153,7 @@ fn post(path: &str, headers: &str, body: &Value) -> String {
     )
 }
 
-/// Asks for `lock`, and waits if `wait_ms` says so.
+/// Returns an acquire request for `lock` that waits up to `wait_ms`.
 fn acquire(lock: &str, owner: &str, wait_ms: u64) -> String {
     let body = json!({"owner_id": owner, "ttl_ms": 60_000, "wait_ms": wait_ms});
     post(&format!("/v1/locks/{lock}/acquire"), "", &body)
@@ -171,7 +171,7 @@ async fn is_held(local: &Local, lock: &str) -> bool {
     local.client.get(&format!("/v1/locks/{lock}")).await.get("held") == true
 }
 
-/// Where `files` would be if somebody renews them.
+/// Replaces the server's certificate files by `files`, as a renewal does.
 fn renew(files: &Issued, folder: &TempDir) -> TlsFiles {
     files.write(folder.path(), "server")
 }

@@ -1,4 +1,4 @@
-//! Client certificates.
+//! Tests of client certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::transport::{
     BOTH, HEALTH, PATIENCE, World, ask, config, connect, connect_shared, post, status,
 };
 
-/// `GET` of a lock, with a key if there is one.
+/// Returns a `GET` request for a lock, with an API key if there is one.
 fn look(key: Option<&str>) -> String {
     let header = key.map_or(String::new(), |key| format!("Authorization: Bearer {key}\r\n"));
     format!("GET /v1/locks/x HTTP/1.1\r\nHost: localhost\r\n{header}\r\n")
 }
 
-/// A world that knows clients by their certificates, as `said` in `[mtls]`.
+/// A server that authenticates clients by their certificates.
 struct Clients {
     world: World,
     ca: Ca,
@@ -50,7 +50,7 @@ impl Clients {
         Self { world, ca, key }
     }
 
-    /// The answer to one request by whoever has this certificate; an error if they do not get as far.
+    /// Sends one request with this client certificate. Returns the status, or an error if the connection fails.
     async fn ask(&self, client: Option<&Issued>, request: &str) -> Result<u16, String> {
         let config = config(&self.world.ca, BOTH, client);
         let stream = connect(self.world.https(), config).await;
@@ -60,7 +60,7 @@ impl Clients {
     }
 }
 
-/// Waits until so many wait for the lock `db`.
+/// Waits until `n` clients wait for the lock `db`.
 async fn n_waiting(clients: &Clients, n: u64) {
     let bearer = format!("Bearer {}", clients.key.text);
     let headers = [("authorization", bearer.as_str())];
@@ -165,7 +165,7 @@ async fn another_ca_closes_the_connections_of_the_old_one_and_ends_their_waits()
     assert!(status(&answer) == 401 && answer.contains("not trusted any more"), "{answer}");
     n_waiting(&clients, 0).await;
     let ended = tokio::time::timeout(PATIENCE, async {
-        // Whatever it asks, it ends.
+        // The connection ends, whatever the client sends.
         while !ask(&mut holder, HEALTH).await.is_empty() {}
     });
     ended.await.expect("the old connection goes on");
@@ -201,7 +201,7 @@ async fn another_ca_ends_no_wait_of_those_who_showed_no_certificate() {
         .local
         .until("the old CA is gone", async |_| clients.ask(Some(&old), HEALTH).await.is_err())
         .await;
-    // Longer than those have who showed one.
+    // Longer than the connections with an old certificate can stay.
     tokio::time::sleep(std::time::Duration::from_millis(1200)).await;
     n_waiting(&clients, 1).await;
     assert_eq!(status(&ask(&mut holder, &look).await), 200, "its connection goes on");
@@ -269,7 +269,7 @@ async fn a_certificate_that_expires_is_noticed_on_the_connection_it_was_good_on(
     for _ in 0..2 {
         assert_eq!(status(&ask(&mut stream, &look(None)).await), 200);
     }
-    // Later than any certificate ends.
+    // Later than the end of any certificate.
     clients.world.local.clock.set_wall_ms(253_402_300_800_000);
     let answer = ask(&mut stream, &look(None)).await;
     assert!(status(&answer) == 401 && answer.contains("certificate has expired"), "{answer}");

@@ -1,4 +1,4 @@
-//! Load balancers and their PROXY header.
+//! Tests of load balancers and the PROXY protocol header.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::transport::{HEALTH, PATIENCE, World, ask, config, status};
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// A header of version 2 with this command, family and rest.
+/// Returns a PROXY header of version 2 with this command, address family and rest.
 fn binary(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let mut header = SIGNATURE.to_vec();
     header.extend([0x20 | command, family]);
@@ -31,7 +31,7 @@ async fn world(from: &str) -> World {
         settings.http.proxy_protocol_from =
             [leasehold_server::http::parse_network(from).unwrap()].into();
         settings.http.handshake_timeout = Duration::from_millis(500);
-        // Who asks decides how much they may have.
+        // The client address decides the principal, so this limit shows which address the server sees.
         settings.engine.limits.principal_leases_max = 1;
         settings.listen.truncate(1);
         settings.listen.push(leasehold_server::http::Listen::Https(([127, 0, 0, 1], 0).into()));
@@ -39,7 +39,7 @@ async fn world(from: &str) -> World {
     .await
 }
 
-/// The status of an answer to whoever begins so; 0 if there is none.
+/// Sends a PROXY header and a request. Returns the status, or 0 if there is no response.
 async fn begun(address: SocketAddr, header: &[u8], request: &str) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(header).await.unwrap();
@@ -96,7 +96,7 @@ async fn the_source_in_the_header_is_who_asks_also_before_tls() {
         let mut stream = connector.connect(name, stream).await.unwrap();
         status(&ask(&mut stream, &request).await)
     };
-    // Each address may have one lease.
+    // Each address can hold one lease.
     assert_eq!(granted(1, "a", false).await, 200);
     assert_ne!(granted(1, "b", false).await, 200);
     assert_eq!(granted(2, "c", true).await, 200);

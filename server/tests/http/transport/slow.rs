@@ -1,4 +1,4 @@
-//! Handshakes that never come to an end.
+//! Tests of TLS handshakes that never finish.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::transport::{HEALTH, PATIENCE, World, ask, status};
 
-/// The beginning of a handshake, and nothing behind it.
+/// The first bytes of a TLS handshake.
 const BEGUN: [u8; 6] = [22, 3, 1, 2, 0, 1];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,7 +31,7 @@ async fn a_thousand_slow_handshakes_keep_nobody_out() {
         assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     }
     assert_eq!(world.local.client.get("/healthz").await.status, 200);
-    // Those that had to make room are told so by the end of their connection.
+    // The connections that had to make room were closed.
     let reason = "leasehold_handshakes_failed_total{reason=\"shed\"}";
     world.until_metric(reason, |n| n >= 900).await;
     world.until_metric("leasehold_connections", |n| n <= 102).await;

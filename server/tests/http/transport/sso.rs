@@ -1,4 +1,5 @@
-//! A proxy that says who asks, known by its Unix socket or its certificate; and cookies over TLS.
+//! Tests of an authenticating proxy that the server recognizes by its Unix socket or its certificate. Also tests
+//! cookies over TLS.
 
 use leasehold_server::auth::NewKey;
 use leasehold_server::http::Listen;
@@ -15,7 +16,7 @@ fn rules(more: &str) -> String {
     )
 }
 
-/// A world with this policy, a key of `ci` and a CA for clients.
+/// Starts a server with this auth file, an API key of `ci` and a CA for clients.
 async fn world(more: impl Fn(&std::path::Path) -> String) -> (World, Ca, NewKey) {
     let (ca, key) = (Ca::new("clients"), NewKey::draw());
     let world = World::with(|settings, folder| {
@@ -108,7 +109,7 @@ async fn somebody_signs_in_over_tls_and_the_cookie_counts_there() {
          Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{form}",
         form.len()
     );
-    // By a name of its own, in the clear: whoever listens would have the key and the cookie.
+    // By its public name and without TLS, a listener on the network could read the key and the cookie.
     let mut tcp = tokio::net::TcpStream::connect(world.local.address).await.unwrap();
     assert_eq!(status(&ask(&mut tcp, &sign_in).await), 400);
     let mut tls = world.connect().await;

@@ -1,4 +1,4 @@
-//! TLS: versions, protocols, certificates, and their renewal.
+//! Tests of TLS: versions, protocols, certificates and their renewal.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ async fn a_renewed_certificate_is_served_and_a_bad_one_leaves_the_old_one() {
 }
 
 impl World {
-    /// Waits until the age of what TLS goes by is so.
+    /// Waits until the metric for the age of the certificate files satisfies the condition.
     async fn until_stale(&self, is_so: impl Fn(u64) -> bool) {
         let seen = async |_: &leasehold_testkit::Client| {
             self.local.advance_ms(1000);
@@ -117,7 +117,7 @@ async fn a_session_is_resumed_where_no_certificate_of_clients_is_asked_for() {
     let config = Arc::new(world.config());
     for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
         let mut stream = connect_shared(world.https(), &config).await.unwrap();
-        // The ticket comes behind the handshake.
+        // The session ticket arrives after the handshake.
         assert_eq!(status(&ask(&mut stream, HEALTH).await), 200);
         assert_eq!(stream.get_ref().1.handshake_kind(), Some(kind));
     }

@@ -1,4 +1,4 @@
-//! Unix sockets.
+//! Tests of Unix sockets.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The copy in `docs/`.
+//! Checks the copy of the OpenAPI document in `docs/`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use leasehold_server::dialect;
 
 use crate::contract::server_of;
 
-/// `UPDATE_OPENAPI=1` writes it anew; the difference is reviewed like code.
+/// `UPDATE_OPENAPI=1` rewrites the copy. Review the difference like code.
 #[tokio::test]
 async fn the_contract_checked_in_is_the_one_served() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");

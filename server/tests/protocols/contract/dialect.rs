@@ -1,4 +1,4 @@
-//! A dialect that is switched off is neither there nor in the contract.
+//! Tests that a disabled dialect has no routes and is missing from the contract.
 
 use leasehold_server::dialect::{self, Dialect};
 
@@ -15,7 +15,8 @@ async fn a_dialect_is_there_and_in_the_contract_or_neither() {
     check(&[], &whole).await;
 }
 
-/// Of the whole contract, a server shows and answers what belongs to these dialects or to none.
+/// Checks that a server with these dialects serves exactly those parts of the whole contract that belong to them or to
+/// no dialect.
 async fn check(on: &[Dialect], whole: &leasehold_testkit::Value) {
     let (local, contract) = server_of(on).await;
     let is_on = |tag: &str| tag == "server" || on.iter().any(|dialect| dialect.name() == tag);

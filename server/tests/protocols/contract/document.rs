@@ -1,4 +1,4 @@
-//! Is the document whole, and does it tell of exactly what is there?
+//! Tests that the contract is complete and describes the routes that exist.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use leasehold_testkit::{Local, Value, settings};
 
 use crate::contract::{METHODS, allowed, names_in, operations, server_of};
 
-/// That no path is missing in it is shown in the crate itself, where the routes can be listed.
+/// The server crate's own tests check that no path is missing, because only they can list the routes.
 #[tokio::test]
 async fn every_path_knows_exactly_the_methods_of_the_contract() {
     let (local, contract) = server_of(dialect::ALL).await;
@@ -72,7 +72,7 @@ async fn every_operation_says_what_it_takes_and_what_it_answers() {
         let answers = is["responses"].as_object().expect("responses");
         assert!(answers.keys().any(|status| status.starts_with('2')), "{path} never succeeds");
         for (status, answer) in answers {
-            // WebDAV says without a word that something is there now.
+            // A 201 response of WebDAV has no body.
             let is_created = path == "/dav/{path}" && status == "201";
             let has_body = !["204", "304"].contains(&status.as_str()) && !is_created;
             assert_eq!(answer.get("content").is_some(), has_body, "{path} {status}");

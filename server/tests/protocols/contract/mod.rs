@@ -1,5 +1,5 @@
-//! The contract as it is served: the same as the one checked in, whole, and true of every route.
-//! `scripts/contract` asks a running server the questions in it.
+//! Tests of the OpenAPI contract as the server serves it: equal to the checked-in copy, complete, and true of every
+//! route. `scripts/contract` sends its requests to a running server.
 
 mod checked_in;
 mod dialect;
@@ -12,7 +12,7 @@ use leasehold_testkit::{Client, Local, Value, settings};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// A server that speaks these, and its contract.
+/// Starts a server with these dialects. Returns it with its contract.
 async fn server_of(dialects: &[Dialect]) -> (Local, Value) {
     let mut settings = settings(None);
     settings.dialects = dialects.to_vec();
@@ -28,7 +28,7 @@ struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// Whose it is.
+    /// Returns the dialect or area that the operation belongs to.
     fn tag(&self) -> &str {
         self.is["tags"][0].as_str().expect("a tag")
     }
@@ -47,17 +47,18 @@ fn operations(contract: &Value) -> Vec<Operation<'_>> {
     methods.collect()
 }
 
-/// The names in a path's braces.
+/// Returns the names of the parameters in a path template.
 fn names_in(path: &str) -> Vec<&str> {
     path.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
 }
 
-/// A path somebody could ask for.
+/// Fills in a path template with example values.
 fn example_of(path: &str) -> String {
     names_in(path).iter().fold(path.into(), |path, name| path.replace(&format!("{{{name}}}"), "1"))
 }
 
-/// What a path says it knows when it is asked for something nobody knows.
+/// Returns the methods that a path allows, read from its response to an unknown method. Returns `None` if there is no
+/// such path.
 async fn allowed(client: &Client, path: &str) -> Option<Vec<String>> {
     let unheard = Method::from_bytes(b"UNHEARD").expect("a method");
     let answer = client.send(unheard, &example_of(path), None, "").await.expect("an answer");
@@ -67,7 +68,8 @@ async fn allowed(client: &Client, path: &str) -> Option<Vec<String>> {
     assert_eq!(answer.status, 405, "{path}: {answer:?}");
     let allow = answer.headers["allow"].to_str().expect("text").to_ascii_lowercase();
     let methods = allow.split(',').map(str::trim);
-    // OpenAPI does not know these, but for the last, which every path of WebDAV is asked with and which takes nothing.
+    // OpenAPI cannot describe the WebDAV methods. `OPTIONS` is left out too: every WebDAV path supports it, without
+    // parameters.
     let unknown = ["lock", "unlock", "propfind", "proppatch", "mkcol", "copy", "move", "options"];
     let told = methods.filter(|method| !unknown.contains(method));
     let mut allowed: Vec<_> = told.map(str::to_owned).collect();

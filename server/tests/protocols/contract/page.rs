@@ -1,4 +1,4 @@
-//! `/docs`: for people, and of this server alone.
+//! Tests of `/docs`, the human-readable contract, which describes only this server.
 
 use leasehold_testkit::Local;
 

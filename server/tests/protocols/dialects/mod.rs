@@ -1,6 +1,6 @@
-//! Every dialect over real HTTP, one folder each.
+//! Tests of every dialect over real HTTP, one directory each.
 //!
-//! One program, because each takes longer to build than its tests take to run.
+//! They are one program, because linking a test program takes longer than running its tests.
 
 mod claims;
 mod errors;

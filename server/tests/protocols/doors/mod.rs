@@ -1,6 +1,6 @@
-//! What clients of other servers come through, one folder each.
+//! Tests of the dialects for clients of other servers, one directory each.
 //!
-//! One program, because each takes longer to build than its tests take to run.
+//! They are one program, because linking a test program takes longer than running its tests.
 
 mod dav;
 mod files;

@@ -1,4 +1,4 @@
-//! What other dialects show of a lock whose owner is its proof.
+//! Helpers that check how other dialects show a lock whose owner string is its proof.
 
 use leasehold_testkit::{Local, Method, Response, json};
 
@@ -7,7 +7,7 @@ const LOCKINFO: &str = "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscop
     </lockinfo>";
 const DISCOVERY: &str = "<propfind xmlns='DAV:'><prop><lockdiscovery/></prop></propfind>";
 
-/// What a lock in the namespace of locks by their names is shown as.
+/// Returns what the dialects that lock by name show of this lock.
 pub(crate) async fn by_name(local: &Local, namespace: &str, name: &str) -> Vec<Response> {
     let revoke = json!({"tenant_id": namespace, "actor": "ann"}).to_string();
     let admin = [("x-role", "ADMIN"), ("content-type", "application/json")];
@@ -20,7 +20,7 @@ pub(crate) async fn by_name(local: &Local, namespace: &str, name: &str) -> Vec<R
     ]
 }
 
-/// What a lock in the namespace of files is shown as to those who want the file.
+/// Returns what the file dialects show of this lock to a client that wants the file.
 pub(crate) async fn by_file(local: &Local, path: &str) -> Vec<Response> {
     let opened = send(local, "POST /auth/session", &[], "").await;
     let bearer = format!("Bearer {}", opened.text_of("sessionId"));
@@ -35,7 +35,7 @@ pub(crate) async fn by_file(local: &Local, path: &str) -> Vec<Response> {
     ]
 }
 
-/// What a lock in the namespace of repositories is shown as.
+/// Returns what Git LFS shows of this lock.
 pub(crate) async fn by_repository(local: &Local, repository: &str, path: &str) -> Vec<Response> {
     let (lock, verify) = (json!({"path": path}).to_string(), json!({}).to_string());
     vec![
@@ -45,7 +45,7 @@ pub(crate) async fn by_repository(local: &Local, repository: &str, path: &str) -
     ]
 }
 
-/// Each names the holder by one of these words, and none has the secret part.
+/// Checks that each response names the holder by one of `names`, and that none contains the secret part.
 #[track_caller]
 pub(crate) fn check(shown: &[Response], names: &[&str], secret: &str) {
     for answer in shown {

@@ -1,5 +1,5 @@
-//! The calls that do without the router are answered as those that go through it: the same story is told to two
-//! servers, to one of them with the namespace in the path, which only the router looks at.
+//! Tests that calls that bypass the router get the same responses as calls that go through it. Both servers get the
+//! same requests. For one of them, the path contains the namespace, which only the router handles.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -10,19 +10,19 @@ type Header<'a> = (&'a str, &'a str);
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// One server, and the way requests take there.
+/// A server, and the path prefix that selects how requests reach its handlers.
 struct Teller {
     local: Local,
     locks: &'static str,
 }
 
 impl Teller {
-    /// Straight to the handlers.
+    /// Starts a server whose requests bypass the router.
     async fn short() -> Self {
         Self { local: Local::ephemeral().await, locks: "/v1/locks" }
     }
 
-    /// By way of the router.
+    /// Starts a server whose requests go through the router.
     async fn long() -> Self {
         Self { local: Local::ephemeral().await, locks: "/v1/namespaces/default/locks" }
     }
@@ -33,7 +33,7 @@ impl Teller {
     }
 }
 
-/// What does not differ from server to server.
+/// Returns the parts of a response that are the same on every server.
 fn essence(response: &Response) -> (u16, Option<String>, Value) {
     let mut body = response.body.clone();
     if let Some(id) = body.get_mut("lease_id") {

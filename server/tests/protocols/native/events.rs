@@ -1,4 +1,4 @@
-//! Watching over real HTTP.
+//! Tests of event streams over real HTTP.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +31,7 @@ impl Watcher {
         Self { lines }
     }
 
-    /// The next event: its name, its id and its data.
+    /// Returns the next event: its name, its id and its data.
     async fn next(&mut self) -> Option<(String, String, leasehold_testkit::Value)> {
         let (mut name, mut id) = (String::new(), String::new());
         while let Some(line) = self.lines.next_line().await.ok()? {
@@ -40,7 +40,7 @@ impl Watcher {
             } else if let Some(value) = line.strip_prefix("id: ") {
                 id = value.into();
             } else if let Some(value) = line.strip_prefix("data: ") {
-                // The id may come after the data; an empty line ends the event.
+                // The id can come after the data. An empty line ends the event.
                 let data = value.parse().expect("JSON");
                 while let Some(line) = self.lines.next_line().await.ok()? {
                     match line.split_once(": ") {
@@ -181,7 +181,7 @@ async fn one_lock_can_be_watched_alone() {
     assert_eq!(watcher.next().await.expect("an event").2["lock_name"], "db");
 }
 
-/// A stream that takes nothing keeps little, and costs those who read nothing.
+/// A stream that is not read keeps few events, and streams that are read lose nothing because of it.
 #[tokio::test]
 async fn events_that_are_not_taken_have_a_budget_in_bytes() {
     let mut settings = settings(None);
@@ -219,7 +219,7 @@ async fn events_that_are_not_taken_have_a_budget_in_bytes() {
     assert!(metrics.contains("leasehold_event_streams_bytes 0\n"), "{metrics}");
 }
 
-/// Each of many followed locks kept eight events, whatever the budget.
+/// The budget also holds for many followed locks. Each used to keep eight events, whatever the budget.
 #[tokio::test]
 async fn events_of_many_topics_together_stay_within_their_budget() {
     let mut settings = settings(None);

@@ -1,4 +1,4 @@
-//! Several locks or none over real HTTP, and waits that are cancelled.
+//! Tests of acquiring several locks together over real HTTP, and of cancelled waits.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -105,7 +105,7 @@ async fn of_several_leases_of_one_lock_the_one_that_is_lost_is_named() {
         assert_eq!((renewed.status, renewed.text_of("lock_name")), (409, "a".into()));
         assert_eq!(renewed.text_of("lease_id"), id(lost), "{renewed:?}");
     }
-    // What is no id at all is named as it was sent.
+    // A malformed lease id is reported as it was sent.
     let mut odd = lease(0);
     odd["lease_id"] = "odd".into();
     let body = json!({"owner_id": "ann", "extend_by_ms": 1000, "leases": [lease(0), odd]});
@@ -123,7 +123,7 @@ async fn those_who_wait_for_several_get_all_at_once_in_order() {
         async move { acquire(&client, "bob", &["a", "b"], json!({"wait_ms": 60_000})).await }
     });
     local.until("it waits", async |client| n_waiting(client, "b").await == 1).await;
-    // Nobody passes, though the lock is free.
+    // `b` is free, but no other client can acquire it before the waiting group.
     assert_eq!(client.acquire("b", "eve", 60_000, json!({})).await.status, 409);
     assert_eq!(client.release(&held, json!({})).await.status, 200);
     let granted = waiter.await.unwrap();

@@ -1,14 +1,14 @@
-//! What happened, also long ago, over real HTTP.
+//! Tests of the history of events over real HTTP, including events that are only on disk.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold_server::store::history;
+use leasehold_store::history;
 use leasehold_testkit::{Local, Value, json, settings};
 
-/// A server that folds at once and remembers only two events in memory.
+/// Starts a server that folds immediately and keeps only two events in memory.
 async fn start(data: &Path, bytes_max: u64) -> Local {
     let mut settings = settings(Some(data));
     settings.fold_interval = Duration::from_millis(1);
@@ -17,7 +17,7 @@ async fn start(data: &Path, bytes_max: u64) -> Local {
     Local::start(settings).await
 }
 
-/// The kinds and owners of a page, and where it goes on.
+/// Returns the event kinds, locks and owners on a page, and the cursor of the next page.
 async fn page(local: &Local, path: &str) -> (Vec<String>, Option<String>) {
     let answer = local.client.get(path).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -29,7 +29,7 @@ async fn page(local: &Local, path: &str) -> (Vec<String>, Option<String>) {
     (events, answer.body["next_cursor"].as_str().map(str::to_owned))
 }
 
-/// All pages of a question.
+/// Returns the events on all pages of a query.
 async fn all(local: &Local, path: &str) -> Vec<String> {
     let (mut lines, mut cursor) = page(local, path).await;
     while let Some(at) = cursor {
@@ -140,7 +140,7 @@ async fn a_quiet_server_forgets_what_is_too_old() {
     assert_eq!(all(&local, "/v1/locks/db/history").await, kept, "not older than it may be");
     assert!(n_blocks(&file) > 0);
     local.advance_ms(1);
-    // Nothing happens but time: no longer told, by memory or disk, and soon no longer there.
+    // Only time has passed. The events are no longer returned, and the server soon deletes them from disk.
     assert_eq!(all(&local, "/v1/locks/db/history").await, [""; 0]);
     assert_eq!(all(&local, "/v1/history?since=0").await, [""; 0]);
     local.until("it is not on disk", async |_| n_blocks(&file) == 0).await;

@@ -1,4 +1,4 @@
-//! The native dialect when all goes well.
+//! Tests of successful calls of the native dialect.
 
 use leasehold_testkit::{Client, Local, Value, json};
 
@@ -190,10 +190,10 @@ async fn a_list_is_in_the_order_of_names_and_goes_on_after_a_restart() {
     let rest = local.client.get(&format!("/v1/locks?prefix=row-&cursor={cursor}")).await;
     assert_eq!(names(&rest), ["row-2", "row-3", "row-\u{fc}"]);
     assert!(rest.get("next_cursor").is_null());
-    // A cursor is a place among names, whether or not there is a lock of that name: here after "row-25".
+    // A cursor is a position among names, whether or not a lock of that name exists: here after "row-25".
     let between = local.client.get("/v1/locks?prefix=row-&limit=1&cursor=726f772d3235").await;
     assert_eq!(names(&between), ["row-3"]);
-    // One before everything with the prefix leaves nothing out.
+    // A cursor before every name with the prefix leaves nothing out.
     let before = local.client.get("/v1/locks?prefix=row-&limit=1&cursor=61").await;
     assert_eq!(names(&before), ["row-1"]);
     local.stop().await;

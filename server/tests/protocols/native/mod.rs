@@ -1,6 +1,6 @@
-//! The native calls, one file for each kind.
+//! Tests of the native dialect, one file for each kind of call.
 //!
-//! One program, because each takes longer to build than its tests take to run.
+//! They are one program, because linking a test program takes longer than running its tests.
 
 mod direct;
 mod events;

@@ -1,4 +1,4 @@
-//! What an operator does over real HTTP: revoke what somebody has, maintenance, sessions. And a lease that is watched.
+//! Tests of operator calls over real HTTP: revoke, maintenance mode, sessions. Also tests watching a lease.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -102,7 +102,7 @@ async fn whoever_proves_a_lease_theirs_is_told_of_its_end() {
     let begun = r#"/watch",status="200""#;
     let is_begun = async |client: &Client| client.get("/metrics").await.text.contains(begun);
     local.until("it is watched", is_begun).await;
-    // The stream ends by itself after it has told of the end, so it can be read like any answer.
+    // The stream ends after it has reported the end of the lease, so it can be read like any response.
     tokio::time::timeout(Duration::from_millis(300), async {
         while !watching.is_finished() {
             tokio::task::yield_now().await;
@@ -142,7 +142,7 @@ async fn sessions_of_the_files_are_listed_and_ended_by_their_numbers_too() {
     local.stop().await;
 }
 
-/// By a clock that stands still: the end is told by the very answer to whatever brings it about, not some time later.
+/// The clock stands still: the request that makes the lease expire also reports the end. No timer is involved.
 #[tokio::test]
 async fn an_expiry_is_told_to_whoever_watches_the_lease_as_soon_as_it_is_durable() {
     let local = Local::ephemeral().await;

@@ -1,4 +1,4 @@
-//! The queue over real HTTP: fair, and forgetting nobody.
+//! Tests of the queue over real HTTP: it is fair, and it loses no waiter.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ async fn a_thousand_waiters_are_served_in_the_order_they_came() {
             let owner = format!("w{n}");
             client.acquire("db", &owner, 60_000, json!({"wait_ms": 600_000})).await
         }));
-        // The order is only certain once each is in the queue.
+        // The order is certain only once each waiter is in the queue.
         local.until("it waits", async |client| n_waiting(client, "db").await == n as u64 + 1).await;
     }
     for (n, waiter) in waiters.into_iter().enumerate() {
@@ -68,7 +68,7 @@ async fn a_waiter_with_a_request_id_is_parked_and_comes_back_to_its_place() {
     let local = Local::ephemeral().await;
     let holder = local.client.acquire("db", "a", 60_000, json!({})).await;
     let wait = |owner: &'static str| {
-        // A client of its own, so that aborting it closes its connection.
+        // A separate client, so that aborting it closes its connection.
         let client = Client::new(local.address);
         tokio::spawn(async move {
             let more = json!({"wait_ms": 60_000, "request_id": owner});
@@ -89,7 +89,7 @@ async fn a_waiter_with_a_request_id_is_parked_and_comes_back_to_its_place() {
     assert_eq!(local.client.release(&holder, json!({})).await.status, 200);
     let granted = first.await.expect("no panic");
     assert_eq!((granted.status, granted.number("fencing_token")), (200, 2));
-    // Parked while it is its turn: it is passed over, and its place is not kept for longer than 10 s.
+    // `c` is parked when its turn comes, so it is skipped. Its place is kept for at most 10 s.
     let third = wait("d");
     local.until("d waits", async |client| n_waiting(client, "db").await == 2).await;
     second.abort();
@@ -113,13 +113,13 @@ async fn a_wait_counts_from_when_the_request_was_received() {
     local.until("it waits", async |client| n_waiting(client, "db").await == 1).await;
     local.advance_ms(7_000);
     assert_eq!(local.client.release(&holder, json!({})).await.status, 200);
-    // Granted at 7 s for 30 s: 30 s are left, and it ends 37 s after the request was sent.
+    // Granted at 7 s for 30 s: 30 s are left, and the lease ends 37 s after the request was sent.
     let granted = waiter.await.expect("no panic");
     assert_eq!(granted.number("expires_in_ms"), 30_000);
     assert_eq!(granted.number("expires_after_send_ms"), 37_000);
 }
 
-/// Connections cut at every stage of a wait: none may leave the lock to nobody.
+/// Cuts connections at every stage of a wait. The lock must never get stuck.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whenever_a_waiters_connection_is_cut_the_lock_is_not_lost() {
     let local = Local::ephemeral().await;
@@ -135,7 +135,7 @@ async fn whenever_a_waiters_connection_is_cut_the_lock_is_not_lost() {
         };
         let waiter =
             tokio::spawn(async move { victim.acquire(&name, "victim", 60_000, more).await });
-        // Sometimes before it is sent, sometimes while it waits, sometimes while it is granted.
+        // This cuts the connection before the request is sent, during the wait, or during the grant.
         tokio::time::sleep(Duration::from_micros(round * 40)).await;
         let releaser = local.client.clone();
         let released = tokio::spawn(async move { releaser.release(&holder, json!({})).await });
@@ -146,8 +146,8 @@ async fn whenever_a_waiters_connection_is_cut_the_lock_is_not_lost() {
         if told.is_some() {
             continue;
         }
-        // An answer that was written before the connection was seen to be gone may have been read: that
-        // lease lasts until it expires. Everything else is free at once.
+        // If the response was written before the server noticed the closed connection, the client might have read it.
+        // That lease lasts until it expires. In all other cases the lock is free immediately.
         local
             .until("somebody else gets it", async |client| {
                 if client.acquire(&lock, "next", 600_000, json!({})).await.status == 200 {

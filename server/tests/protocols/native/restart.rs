@@ -1,9 +1,9 @@
-//! What survives a restart: all of it. What time does meanwhile: only its own.
+//! Tests that all state survives a restart, and that time passes correctly during it.
 
 use std::sync::Arc;
 
+use leasehold_base::clock::FakeClock;
 use leasehold_core::Span;
-use leasehold_server::clock::FakeClock;
 use leasehold_testkit::{Client, Local, folder, json, settings};
 
 #[tokio::test]

@@ -1,24 +1,25 @@
-//! Anything at all, as requests and as journal records: nothing panics, and no request is the server's fault.
+//! Feeds random input to the server as requests and as journal records. Nothing may panic, and no request may cause a
+//! server error.
 //!
-//! Requests are those in `corpus/`, with some of their bytes changed. `PROPTEST_CASES=1000000` makes a long run; what
-//! fails is shrunk, printed and kept in a file.
+//! The requests are those in `corpus/`, with some bytes changed. `PROPTEST_CASES=1000000` makes a long run. A failing
+//! input is shrunk, printed and kept in a file.
 
 mod random;
 
 use std::time::Duration;
 
-use leasehold_server::clock::Moment;
-use leasehold_server::store::{Head, Record};
+use leasehold_base::clock::Moment;
+use leasehold_store::{Head, Record};
 use leasehold_testkit::Bare;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// How many times each target is tried in a test run, unless the environment says otherwise.
+/// Number of cases per target, unless the environment overrides it.
 const CASES: u32 = 20_000;
-/// How long an answer may take that waits for something.
+/// How long to wait for a response.
 const WAIT_MAX: Duration = Duration::from_millis(5);
 
-/// Requests as text: method and target, headers, an empty line, the body.
+/// Returns the requests of the corpus as text: method and target, headers, an empty line, the body.
 fn corpus() -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/storage/fuzz/corpus");
     let files = std::fs::read_dir(folder).expect("the corpus");
@@ -27,7 +28,7 @@ fn corpus() -> Vec<Vec<u8>> {
     files.iter().map(|path| std::fs::read(path).expect("a file")).collect()
 }
 
-/// Changes some bytes of a text as `how` says: four bytes of it for each change.
+/// Changes some bytes of a text. Four bytes of `how` describe each change.
 fn mutate(text: &mut Vec<u8>, how: &[u8]) {
     for change in how.chunks_exact(4).take(6) {
         let at = usize::from(u16::from_le_bytes([change[1], change[2]])) % text.len().max(1);
@@ -89,11 +90,11 @@ fn the_corpus_is_what_the_server_understands() {
 #[test]
 fn no_bytes_are_a_record_that_cannot_be_written_again() {
     let empty = Record::encode(&Head::default(), Moment::default(), &[]);
-    // All but the number of changes and the checksum.
+    // The whole record except the number of changes and the checksum.
     let head = &empty[..empty.len() - 5];
     proptest!(cases(), |(input in vec(any::<u8>(), 0..200), n_changes in 0..5_u8, tag in 0..24_u8)| {
         let _ = Record::decode(&input);
-        // With a good version, count, tag and checksum it gets further.
+        // A valid version, count, tag and checksum let the input get further.
         let mut bytes = [head, &[n_changes, tag], &input].concat();
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         if let Ok(record) = Record::decode(&bytes) {

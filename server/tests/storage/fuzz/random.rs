@@ -1,4 +1,4 @@
-//! The targets of `fuzz/` with random bytes, for as many cases as a test run has time for.
+//! Runs the targets of `fuzz/` with random bytes, for as many cases as a test run has time for.
 
 use leasehold_server::dialect::redis::frame::Reader;
 use leasehold_testkit::Bare;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::{WAIT_MAX, cases};
 
-/// Parts of requests, so that random bytes get past the first check.
+/// Parts of requests, so that random bytes pass the first check.
 const WORDS: &[&str] = &[
     "/v1/locks/a/acquire",
     "/v1/claims/?wait=",
@@ -44,7 +44,7 @@ const COMMAND_BYTES_MAX: usize = 256;
 #[test]
 fn a_redis_command_reads_the_same_however_it_is_cut() {
     proptest!(cases(), |(piece in 1..8_usize, input in vec(any::<u8>(), 0..120))| {
-        // A valid head gets further.
+        // A valid start lets the input get further.
         let good = [&b"*2\r\n$4\r\nPING\r\n$"[..], &input].concat();
         for bytes in [&input, &good] {
             prop_assert_eq!(commands(bytes, piece), commands(bytes, bytes.len().max(1)));
@@ -52,7 +52,8 @@ fn a_redis_command_reads_the_same_however_it_is_cut() {
     });
 }
 
-/// The commands in these bytes, and whether something invalid follows them.
+/// Returns the commands in these bytes, and whether something invalid follows them. The reader gets `piece` bytes at a
+/// time.
 fn commands(bytes: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, bool) {
     let (mut reader, mut commands) = (Reader::new(COMMAND_BYTES_MAX), Vec::new());
     for piece in bytes.chunks(piece) {

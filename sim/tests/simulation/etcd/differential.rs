@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_etcd::{Error, Kind, Options, RangeRequest, Response, TxnRequest, TxnResponse};
 use leasehold_etcd::{Op, Txn, When};
-use leasehold_server::store::etcd::{Cluster, Remote};
+use leasehold_store::etcd::{Cluster, Remote};
 use leasehold_testkit::Etcd;
 use sim::chance::Chance;
 use sim::etcd::{Client, Local};

@@ -5,7 +5,7 @@ mod differential;
 use leasehold_etcd::{
     Error, Kind, Op, RangeRequest, RangeResponse, Request as OpRequest, Txn, TxnResponse, When,
 };
-use leasehold_server::store::etcd::Cluster;
+use leasehold_store::etcd::Cluster;
 use sim::etcd::{Client, Etcd, Local, Request, TTL_MIN};
 use sim::time::{MS, SECOND, Time};
 

@@ -1,4 +1,4 @@
-//! What a step sends.
+//! The requests of a random story: one for each step.
 
 use leasehold_testkit::{Value, json};
 
@@ -9,7 +9,7 @@ pub(super) enum Asked {
     Nothing,
     Time(u64),
     Call(String, Value),
-    /// With the id of a session of files.
+    /// A request in a files session: request line, session id, body.
     File(String, String, String),
 }
 
@@ -25,7 +25,8 @@ fn get(path: String) -> Asked {
     Asked::Call(format!("GET {path}"), Value::Null)
 }
 
-/// What a step sends. `pockets` are those of whose names it is about: blue may have found something of red's.
+/// Returns the request for a step. `pockets` are the ids of the tenant whose names the step uses; `blue` might have
+/// found some of `red`'s.
 pub(super) fn asked(step: &Step, pockets: &Pockets) -> Asked {
     match step.what {
         0..=9 | 30 | 32 => of_locks(step, pockets),
@@ -202,14 +203,15 @@ fn of_files(step: &Step, pockets: &Pockets) -> Asked {
     }
 }
 
-/// What is done in a session of files: only with one's own, because another's is a credential that was stolen.
+/// Returns a request in a files session. A tenant uses only its own session, because another's id would be a stolen
+/// credential.
 fn file(step: &Step, pockets: &Pockets) -> Asked {
     let Step { who, whose, what, n, way, .. } = step;
     if who != whose {
         return Asked::Nothing;
     }
     let Some(session) = last(&pockets.files, 0) else { return Asked::Nothing };
-    // A curious one tries the other's path too.
+    // `blue` also tries the path of `red`.
     let other = if *way == 3 && *who == "blue" { "red" } else { who };
     let path = format!("/{other}/f{n}.txt");
     let line = match (what, way) {

@@ -1,8 +1,8 @@
-//! Two tenants can never see each other: whatever one of them asks, in every dialect, is answered the same whether or
-//! not the other one was ever there.
+//! Tests that a tenant cannot find out whether another tenant exists.
 //!
-//! A random story is told to two servers. In one both tenants act, in the other only blue does. Blue also asks about
-//! what is red's. All of blue's answers have to be the same, but for numbers that count everything on the server.
+//! A random story is played on two servers. On one server both tenants send requests, on the other only `blue` does.
+//! `blue` also sends requests about `red`'s locks. `blue` must get the same responses from both servers, except for
+//! numbers that count everything on the server.
 
 mod call;
 mod step;
@@ -16,11 +16,11 @@ use crate::auth::Scene;
 use step::{Chance, N_KINDS, Step};
 use world::World;
 
-/// Stories told; `SECLUDED_SEEDS` for more.
+/// Number of stories per run; `SECLUDED_SEEDS` overrides it.
 const N_SEEDS: u64 = 36;
 const N_STEPS: usize = 120;
 
-/// Calls that say nothing of anybody: whether the server is well, and its contract.
+/// Public calls, which reveal nothing about tenants: health checks and the contract.
 const PUBLIC: [&str; 9] = [
     "/healthz",
     "/livez",
@@ -33,7 +33,7 @@ const PUBLIC: [&str; 9] = [
     "/docs/docs.js",
 ];
 
-/// The calls of the contract that none of these lines is.
+/// Returns the calls of the contract that none of the sent request lines covers.
 async fn missing(scene: &Scene, sent: &BTreeSet<String>) -> Vec<String> {
     let contract = scene.send("admin", "GET /openapi.json", Value::Null).await.body;
     let mut missing = Vec::new();
@@ -53,7 +53,7 @@ async fn missing(scene: &Scene, sent: &BTreeSet<String>) -> Vec<String> {
     missing
 }
 
-/// Is this path one of those a template means? `{path}` may have slashes.
+/// Returns whether a path matches a template. `{path}` can contain slashes.
 fn is_of(path: &str, template: &str) -> bool {
     if let Some(before) = template.strip_suffix("{path}") {
         return path.strip_prefix(before).is_some_and(|rest| !rest.is_empty());
@@ -70,14 +70,15 @@ async fn tell(seed: u64, sent: &mut BTreeSet<String>) -> Vec<String> {
     let steps: Vec<_> = (0..N_STEPS).map(|_| Step::draw(&mut chance)).collect();
     let (mut both, mut alone) = (World::new().await, World::new().await);
     for (n, step) in steps.iter().enumerate() {
-        // What ends at the very same instant may be told in any order, so nothing does.
+        // Deadlines at the same instant can be reported in any order, so time advances by 1 ms per step.
         [&both, &alone].iter().for_each(|world| world.scene.local.advance_ms(1));
         let is_time = step.what >= N_KINDS - 1;
         if step.who == "red" && !is_time {
             both.take(step).await;
             continue;
         }
-        // What blue found of red's is there in one world only; in the other it asks with something that never was.
+        // What `blue` found out about `red` exists on one server only. On the other server, `blue` uses ids that never
+        // existed.
         if step.whose == "red" && !is_time {
             let Some(answer) = both.take(step).await else { continue };
             let unknown = alone.stand_in(step, &both.red).await;

@@ -1,6 +1,6 @@
-//! What somebody may do in a story.
+//! The steps of a random story.
 
-/// Small and good enough.
+/// A small pseudo-random generator, good enough for tests.
 pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
@@ -16,26 +16,26 @@ impl Chance {
     }
 }
 
-/// One thing somebody does.
+/// One action of one tenant.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) who: &'static str,
-    /// Whose names it is about.
+    /// The tenant whose names the step uses.
     pub(super) whose: &'static str,
     pub(super) what: u64,
-    /// Which of several.
+    /// Number of the lock, file or other name to use.
     pub(super) n: u64,
-    /// Whatever else has to be chosen.
+    /// Selects a variant of the action.
     pub(super) way: u64,
-    /// Which of the other calls.
+    /// Row of `OTHERS` to use.
     pub(super) row: u64,
 }
 
 pub(super) const N_KINDS: u64 = 35;
 pub(super) const OTHER: u64 = 33;
 
-/// Every call that has no kind of its own. `W` is whose names it is about, `N` which of them, `I` who asks; `LEASE`,
-/// `TOKEN`, `PROOF` and `CLAIM` are what somebody got hold of.
+/// Every call without its own kind of step. In a row, `W` is the tenant whose names are used, `N` the number of the
+/// name and `I` the sender. `LEASE`, `TOKEN`, `PROOF` and `CLAIM` stand for ids that the sender got.
 pub(super) const OTHERS: &[(&str, &str)] = &[
     ("POST /locks/W-lN/force-release", r#"{"tenant_id":"W","actor":"a"}"#),
     ("POST /v1/locks/W-nN/cancel", r#"{"owner_id":"W-owner","request_id":"r"}"#),
@@ -143,9 +143,9 @@ pub(super) const OTHERS: &[(&str, &str)] = &[
 impl Step {
     pub(super) fn draw(chance: &mut Chance) -> Self {
         let who = chance.of(&["red", "blue"]);
-        // Blue is curious.
+        // `blue` also uses names of `red`.
         let whose = if who == "blue" { chance.of(&["blue", "blue", "red"]) } else { "red" };
-        // A third of all steps are one of the many other calls.
+        // A third of all steps use a row of `OTHERS`.
         let what = if chance.below(3) == 0 { OTHER } else { chance.below(N_KINDS) };
         let (n, way, row) = (chance.below(3), chance.below(4), chance.below(OTHERS.len() as u64));
         Self { who, whose, what, n, way, row }

@@ -1,4 +1,4 @@
-//! A server, and what both tenants got hold of there.
+//! A server of a random story, and the ids that both tenants got from it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,12 +10,12 @@ use super::step::Step;
 use crate::auth::Scene;
 use crate::auth::apart::RULES;
 
-/// What somebody got hold of, on one server.
+/// The ids and proofs that one tenant got from one server.
 #[derive(Default)]
 pub(super) struct Pockets {
-    /// The lock's path and what proves the lease.
+    /// Lock paths, each with the proof of its lease.
     pub(super) leases: Vec<(String, Value)>,
-    /// Ids of the dialect `leases`.
+    /// Lease ids of the dialect `leases`.
     pub(super) ids: Vec<String>,
     pub(super) claims: Vec<String>,
     pub(super) sessions: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) struct Pockets {
 
 pub(super) struct World {
     pub(super) scene: Scene,
-    /// Every line blue has sent.
+    /// Every request line that `blue` has sent.
     pub(super) sent: BTreeSet<String>,
     pub(super) red: Pockets,
     blue: Pockets,
@@ -37,7 +37,7 @@ impl World {
         Self { scene, sent, red, blue }
     }
 
-    /// Of a stream, which may never end, only how it begins.
+    /// Sends a request. Of an event stream, which might never end, only the status is returned.
     async fn call(&self, who: &str, line: &str, body: Value) -> Response {
         if !line.contains("/events") && !line.contains("/watch") {
             return self.scene.send(who, line, body).await;
@@ -58,7 +58,7 @@ impl World {
         if who == "red" { &mut self.red } else { &mut self.blue }
     }
 
-    /// What the step is answered; `None` if there is nothing to do it with.
+    /// Plays a step and returns the response. Returns `None` if the step needs an id that the tenant does not have.
     pub(super) async fn take(&mut self, step: &Step) -> Option<Response> {
         let Step { who, whose, .. } = step.clone();
         let pockets = if whose == "red" { &self.red } else { &self.blue };
@@ -72,7 +72,7 @@ impl World {
             Asked::Nothing => return None,
             Asked::Time(ms) => {
                 self.scene.local.advance_ms(ms);
-                // What falls due is worked off by the next who asks the engine.
+                // The next request to the engine processes everything that has fallen due.
                 self.scene.send("admin", "GET /v1/locks/nobody", Value::Null).await;
                 return None;
             }
@@ -114,7 +114,7 @@ impl World {
 }
 
 impl World {
-    /// The same step where there is nothing of red's: about the same names, with ids of nothing.
+    /// Plays the step on the server without `red`: with the same names, but with ids that never existed.
     pub(super) async fn stand_in(&mut self, step: &Step, red: &Pockets) -> Response {
         let none = Pockets {
             leases: red.leases.iter().map(|(path, _)| (path.clone(), proof_of_nothing())).collect(),
@@ -145,7 +145,7 @@ async fn in_session(local: &Local, line: &str, session: &str, body: String) -> R
     local.client.send_with(method, path, &headers, body).await.expect("an answer")
 }
 
-/// An answer without what is random or counts everything on the server: ids of leases, claims, events and sessions.
+/// Returns a response without its random and global parts: ids of leases, claims, events and sessions.
 fn shown(answer: &Response, address: std::net::SocketAddr) -> String {
     let plain = |text: &str| plain(&text.replace(&address.to_string(), "HOST"));
     let mut shown = format!("{} {}", answer.status, plain(&answer.text));
@@ -159,7 +159,7 @@ fn shown(answer: &Response, address: std::net::SocketAddr) -> String {
     shown
 }
 
-/// Numbers that follow each other with dashes, long hexadecimal ones, and those of claims.
+/// Replaces event ids, long hexadecimal ids and claim numbers by `ID`.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -170,7 +170,7 @@ fn plain(text: &str) -> String {
         let (word, after) = rest.split_at(end);
         // A date has two dashes as well.
         let is_event = word.matches('-').count() == 2 && !word.starts_with("20");
-        // So is the time of a file, which is the disk's.
+        // The modification time of a file comes from the disk and differs too.
         let is_id = word.len() >= 13 || word.len() > 5 && is_event;
         let numbered =
             ["/v1/claims/", "active_claim_id\":", "claim:", "lease_id\":\"", "\"id\":\""];

@@ -1,4 +1,4 @@
-//! A claim's address is one the client can use, also behind a proxy.
+//! Tests that the URL of a claim is one that the client can use, even behind a proxy.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn behind(proxies: &[&str]) -> Scene {
     Scene { local: Local::start(settings).await }
 }
 
-/// Makes a claim with these headers. Its two addresses are the same.
+/// Makes a claim with these headers. Checks that its `url` equals the `Location` header, and returns it.
 async fn claim_with(scene: &Scene, headers: &[(&str, &str)]) -> (String, Response) {
     let body = json!({"resource": "r", "timeout": 10}).to_string();
     let headers: Vec<_> =

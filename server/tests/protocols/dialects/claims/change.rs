@@ -1,4 +1,4 @@
-//! `PATCH` and `PUT /v1/claims/(id)/`, sentence by sentence.
+//! Tests of `PATCH` and `PUT /v1/claims/(id)/`, one for each sentence of the specification.
 
 use hyper::Method;
 use leasehold_testkit::json;

@@ -1,4 +1,4 @@
-//! The queue: what the server does by itself.
+//! Tests of the queue of claims: what the server does without a request.
 
 use leasehold_core::{Ending, Span, What};
 use leasehold_server::auth::Permitted;
@@ -63,7 +63,7 @@ async fn the_server_itself_expires_and_promotes_also_claims_whose_client_has_die
     for id in &ids[1..] {
         assert_eq!(next().await, (format!("claim:{id}"), What::Queued));
     }
-    // Nobody asks for anything from here on: each is promoted, its ttl runs, it expires, the next follows.
+    // No requests from here on. Each claim is promoted and expires in turn, just by the passing of time.
     for pair in ids.windows(2) {
         scene.local.advance_ms(10_000);
         assert_eq!(next().await, (format!("claim:{}", pair[0]), What::Ended(Ending::Expired)));

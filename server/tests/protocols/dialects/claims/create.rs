@@ -1,4 +1,4 @@
-//! `POST /v1/claims/`, sentence by sentence.
+//! Tests of `POST /v1/claims/`, one for each sentence of the specification.
 
 use leasehold_testkit::json;
 

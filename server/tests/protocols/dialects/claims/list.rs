@@ -1,4 +1,4 @@
-//! `GET /v1/claims/`: filters and pages.
+//! Tests of `GET /v1/claims/`: filters and pages.
 
 use leasehold_testkit::json;
 

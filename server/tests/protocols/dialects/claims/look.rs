@@ -1,4 +1,4 @@
-//! `GET /v1/claims/(id)/`, sentence by sentence.
+//! Tests of `GET /v1/claims/(id)/`, one for each sentence of the specification.
 
 use hyper::Method;
 use leasehold_testkit::json;

@@ -1,4 +1,4 @@
-//! Claims and the native dialect on one lock.
+//! Tests of claims and the native dialect using the same lock.
 
 use leasehold_core::Span;
 use leasehold_server::dialect::Dialect;

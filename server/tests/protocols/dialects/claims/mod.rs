@@ -1,4 +1,4 @@
-//! The claims dialect over real HTTP: each sentence of its document, and everything ugly a client may send.
+//! Tests of the claims dialect over real HTTP: each sentence of its specification, and malformed requests.
 
 mod address;
 mod change;
@@ -14,7 +14,7 @@ mod ugly;
 use hyper::Method;
 use leasehold_testkit::{Local, Response, Value, json};
 
-/// A server and what a client of claims does with it.
+/// A server, and requests of a claims client to it.
 struct Scene {
     local: Local,
 }
@@ -28,7 +28,7 @@ impl Scene {
         self.local.client.post("/v1/claims/", body).await.expect("an answer")
     }
 
-    /// A claim on `resource`, and its id.
+    /// Makes a claim on `resource` and returns its id.
     async fn claim(&self, resource: &str, timeout: f64) -> u64 {
         let answer = self.post(json!({"resource": resource, "timeout": timeout})).await;
         assert!([201, 202].contains(&answer.status), "{answer:?}");
@@ -56,12 +56,12 @@ impl Scene {
         self.get(id).await.text_of("status")
     }
 
-    /// The ids a list shows.
+    /// Returns the claim ids in a list response.
     async fn list(&self, query: &str) -> Vec<u64> {
         ids(&self.local.client.get(&format!("/v1/claims/{query}")).await)
     }
 
-    /// A claim brought into `status`, on a resource of its own.
+    /// Makes a claim on its own resource and brings it into `status`.
     async fn in_status(&self, status: &str) -> u64 {
         if status == "waiting" {
             self.claim(status, 1000.0).await;
@@ -89,13 +89,13 @@ fn ids(answer: &Response) -> Vec<u64> {
     answer.body.as_array().expect("a bare array").iter().map(id_of).collect()
 }
 
-/// The names in an error's body.
+/// Returns the field names in the body of a 400 response.
 fn named(answer: &Response) -> Vec<&str> {
     assert_eq!(answer.status, 400, "{answer:?}");
     answer.body.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// The statuses in a claim's history.
+/// Returns the statuses in a claim's history.
 fn history(answer: &Response) -> Vec<&str> {
     let steps = answer.get("status_history").as_array().expect("a history");
     steps.iter().map(|step| step["status"].as_str().expect("a status")).collect()

@@ -1,4 +1,4 @@
-//! `GET /v1/claims/(id)/?wait=SECONDS`: the wait for a claim that waits.
+//! Tests of `GET /v1/claims/(id)/?wait=SECONDS`, which waits until a claim no longer waits.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::dialects::claims::{Scene, named};
 async fn polled(scene: &Scene, id: u64, wait: &str) -> tokio::task::JoinHandle<String> {
     let (client, path) = (scene.local.client.clone(), format!("/v1/claims/{id}/?wait={wait}"));
     let poll = tokio::spawn(async move { client.get(&path).await.text_of("status") });
-    // It may or may not be waiting by then: both must come out the same.
+    // The poll might not have reached the server yet. The result must be the same either way.
     tokio::time::sleep(Duration::from_millis(20)).await;
     poll
 }

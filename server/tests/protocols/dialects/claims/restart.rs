@@ -1,4 +1,4 @@
-//! What a restart keeps.
+//! Tests that claims survive a restart.
 
 use leasehold_testkit::{Local, folder, json, settings};
 
@@ -26,7 +26,7 @@ async fn a_restart_keeps_claims_as_they_were() {
     let scene = Scene { local };
     for (id, mut before) in [active, waiting, aborted, withdrawn].into_iter().zip(before) {
         let after = scene.get(id).await.body;
-        // The port is another one.
+        // The port is different after the restart.
         before["url"] = after["url"].clone();
         assert_eq!(after, before);
     }

@@ -1,4 +1,4 @@
-//! Everything ugly a client may send.
+//! Tests of malformed and hostile requests of the claims dialect.
 
 use hyper::Method;
 use leasehold_testkit::{Value, json};
@@ -53,7 +53,7 @@ async fn invalid_values_are_400_by_name_and_change_nothing() {
     assert!(scene.list("").await.is_empty());
 }
 
-/// A claim whose metadata is so deep.
+/// Returns a claim with metadata nested `n` levels deep.
 fn nested(n: usize) -> String {
     let (before, after) = ("[".repeat(n), "]".repeat(n));
     format!(r#"{{"resource":"deep","timeout":1,"metadata":{before}{after}}}"#)

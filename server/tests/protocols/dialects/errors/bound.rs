@@ -1,4 +1,4 @@
-//! Everything is bounded: what is too long, too large or nothing at all, and what is just within.
+//! Tests of limits: values that are too long, too large or empty, and values just within the limit.
 
 use leasehold_core::Limits;
 use leasehold_server::engine;
@@ -133,7 +133,7 @@ async fn names_in_paths_are_neither_empty_nor_over_long() {
     }
 }
 
-/// With these limits the scene has just been set up; one more of anything is one too many.
+/// Each limit is already reached by the lock and the session that the scene creates, so one more is refused.
 #[tokio::test]
 async fn one_more_than_there_may_be_is_refused() {
     let default = Limits::default;
@@ -165,7 +165,7 @@ async fn a_waiter_counts_as_a_lease_of_its_principal() {
     assert_eq!(waiting.await.expect("no panic").status, 200);
 }
 
-/// What the testkit starts, with limits of our own.
+/// Returns test settings with these limits.
 pub(crate) fn with_limits(limits: Limits) -> Settings {
     let engine = engine::Options { limits, ..engine::Options::default() };
     Settings { engine, ..settings(None) }

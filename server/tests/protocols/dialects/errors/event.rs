@@ -1,4 +1,4 @@
-//! Events: what cannot be asked for, and how a gap is told.
+//! Tests of event streams: invalid parameters, and how the server reports a gap.
 
 use leasehold_server::engine;
 use leasehold_server::serve::Settings;
@@ -38,9 +38,9 @@ async fn a_last_event_id_that_is_none_is_refused() {
     }
 }
 
-/// The next event of a stream: its name, its id and its data.
+/// Returns the next event of a stream: its name, its id and its data.
 async fn next(stream: &mut Raw) -> (String, String, Value) {
-    // Chunked: there are lines with lengths between the events.
+    // The response is chunked: lines with chunk sizes stand between the events.
     let text = stream.until("\n\n").await;
     let line = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));

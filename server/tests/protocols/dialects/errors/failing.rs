@@ -1,4 +1,4 @@
-//! A server that is busy, overloaded, stopping, or does not know.
+//! Tests of a server that is busy, overloaded or stopping, or does not know whether a write succeeded.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::dialects::errors::raw::Raw;
 use crate::dialects::errors::{Scene, check_failure};
 
-/// The time to come back is also a header.
+/// Checks a 503 response, including its `Retry-After` header.
 #[track_caller]
 fn check(asked: &str, response: &Response, code: &str, word: &str) {
     check_failure(asked, response, 503, code, word);

@@ -1,10 +1,10 @@
-//! Fields that are missing, of the wrong type, unknown or there twice: the answer names them.
+//! Tests that a field that is missing, unknown, duplicated or of the wrong type is named in the error.
 
 use leasehold_testkit::{Value, json};
 
 use crate::dialects::errors::{Scene, post};
 
-/// A call, a body it would accept, and what its fields are.
+/// A call, a valid body, and the expectations for its fields.
 struct Call {
     path: &'static str,
     good: Value,
@@ -70,7 +70,7 @@ const NO_NUMBERS: [&str; 11] = [
 ];
 const NO_TEXTS: [&str; 6] = ["5", "-1", "1.5", "true", r#"["b"]"#, "{}"];
 
-/// The body with this field put in as it is written, before all others.
+/// Returns the body with this field added in front, in exactly this JSON text.
 fn with_field(good: &Value, field: &str, written: &str) -> String {
     let mut rest = good.clone();
     rest.as_object_mut().expect("an object").remove(field);

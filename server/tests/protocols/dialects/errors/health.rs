@@ -1,4 +1,4 @@
-//! The calls of whoever runs the server, and the request id.
+//! Tests of health checks, other operator calls, and the `X-Request-Id` header.
 
 use std::collections::BTreeSet;
 

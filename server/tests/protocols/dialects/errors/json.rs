@@ -1,4 +1,4 @@
-//! Bodies that are no JSON, not said to be JSON, too large, or not an object.
+//! Tests of bodies that are not JSON, lack the JSON content type, are too large, or are not an object.
 
 use hyper::Method;
 use leasehold_testkit::json;

@@ -1,4 +1,4 @@
-//! The list's parameters, and what it never shows.
+//! Tests of the parameters of lists, and of the fields that lists never contain.
 
 use leasehold_testkit::json;
 

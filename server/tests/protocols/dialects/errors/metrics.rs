@@ -1,4 +1,4 @@
-//! What `/metrics` shows: its formats, its names, how long leases wait and hold, and what there is in each namespace.
+//! Tests of `/metrics`: formats, names, histograms of wait and hold times, and gauges per namespace.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ async fn how_long_leases_wait_and_hold_is_counted() {
     assert_eq!(client.get("/v1/locks/job").await.get("held"), false);
     let (_, text) = shown(client, &[]).await;
     for line in [
-        // `a` had the lock at once, and `b` three seconds later.
+        // `a` got the lock immediately, and `b` three seconds later.
         "leasehold_wait_seconds_count{result=\"granted\"} 2",
         "leasehold_wait_seconds_bucket{le=\"0.001\",result=\"granted\"} 1",
         "leasehold_wait_seconds_bucket{le=\"4.096\",result=\"granted\"} 2",
@@ -101,7 +101,7 @@ async fn how_long_leases_wait_and_hold_is_counted() {
     same("leasehold_op_seconds", "3");
 }
 
-/// A server with leases in three namespaces.
+/// Starts a server with leases in three namespaces.
 async fn with_namespaces(n_max: usize, more: impl FnOnce(&mut Settings)) -> Local {
     let mut settings = settings(None);
     settings.http.metrics_namespaces_max = n_max;

@@ -1,7 +1,7 @@
-//! Every error of the native dialect over real HTTP, and everything ugly a client may send.
+//! Tests of every error of the native dialect over real HTTP, including malformed and hostile requests.
 //!
-//! Each module is one area with its tables. Whatever goes through [`Scene::refuses`] is also shown to have
-//! changed nothing.
+//! Each module covers one area with tables of cases. [`Scene::refuses`] also checks that a refused request changed
+//! nothing.
 
 mod bound;
 mod event;
@@ -24,15 +24,15 @@ use hyper::Method;
 use hyper::body::Bytes;
 use leasehold_testkit::{Local, Response, Value, json};
 
-/// A server with something to lose: `a` has the lock `job` and a session.
+/// A server with existing state: `a` holds the lock `job` and has a session.
 struct Scene {
     local: Local,
-    /// How the lock was acquired.
+    /// The response to the acquire of `job`.
     job: Response,
     session_id: String,
 }
 
-/// A request that should be refused.
+/// A request that the server is expected to refuse.
 struct Ask {
     method: Method,
     path: String,
@@ -40,13 +40,13 @@ struct Ask {
     body: Bytes,
 }
 
-/// `POST` with JSON, or with what is no JSON at all.
+/// Returns a `POST` with the JSON content type. The body need not be valid JSON.
 fn post(path: &str, body: impl Into<Bytes>) -> Ask {
     let (method, path) = (Method::POST, path.into());
     Ask { method, path, kind: Some("application/json"), body: body.into() }
 }
 
-/// Any method, without a body.
+/// Returns a request without a body.
 fn bare(method: Method, path: &str) -> Ask {
     Ask { method, path: path.into(), kind: None, body: Bytes::new() }
 }
@@ -60,7 +60,7 @@ impl Scene {
         Self::of(Local::ephemeral().await).await
     }
 
-    /// The same on a server with settings of its own.
+    /// Sets up the scene on a server with other settings.
     async fn of(local: Local) -> Self {
         let body = json!({"owner_id": "a", "ttl_ms": 3_600_000});
         let opened = local.client.post("/v1/sessions", body).await.expect("an answer");
@@ -76,7 +76,7 @@ impl Scene {
         self.local.client.send(method, &path, kind, body).await.expect("an answer")
     }
 
-    /// What the lock's holder proves itself with, and whatever else is in `more`.
+    /// Returns the proof of the holder of `job`, with the fields of `more` added.
     fn proof(&self, more: Value) -> Value {
         let mut proof = json!({
             "owner_id": "a",
@@ -89,7 +89,8 @@ impl Scene {
         proof
     }
 
-    /// The request fails with this status and code, in words that contain `word`, and changes nothing.
+    /// Checks that the request fails with this status and code and a message that contains `word`, and that it changes
+    /// nothing.
     async fn refuses(&self, ask: Ask, status: u16, code: &str, word: &str) {
         let asked = format!("{} {} {:?}", ask.method, ask.path, shortened(&ask.body));
         let before = self.everything().await;
@@ -98,7 +99,8 @@ impl Scene {
         assert_eq!(self.everything().await, before, "{asked} changed something");
     }
 
-    /// All that can be seen from outside. Time stands still, so it is the same if nothing happened.
+    /// Returns all state that is visible from outside. The clock stands still, so the state stays equal unless a
+    /// request changes it.
     async fn everything(&self) -> Vec<String> {
         let session = format!("/v1/sessions/{}", self.session_id);
         let other = "/v1/namespaces/other/locks?limit=1000";
@@ -131,7 +133,7 @@ impl Scene {
     }
 }
 
-/// The one shape of every error that has none of its own.
+/// Checks the common error shape, which all errors without a special shape use.
 #[track_caller]
 fn check_failure(asked: &str, response: &Response, status: u16, code: &str, word: &str) {
     let said = format!("{asked}\nwas answered {}: {}", response.status, response.text);
@@ -148,7 +150,7 @@ fn check_failure(asked: &str, response: &Response, status: u16, code: &str, word
     assert_eq!(response.headers["content-type"], "application/json", "{said}");
 }
 
-/// What the members of an object are called.
+/// Returns the member names of an object.
 fn names(body: &Value) -> BTreeSet<&str> {
     body.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
 }

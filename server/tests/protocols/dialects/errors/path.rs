@@ -1,4 +1,4 @@
-//! Paths, methods, names with anything in them, and namespaces.
+//! Tests of unknown paths and methods, unusual characters in names, and namespaces.
 
 use hyper::Method;
 use leasehold_testkit::{Client, Local, Response, Value, json, settings};

@@ -1,10 +1,10 @@
-//! Renewals and releases by whoever is not, or is no longer, the holder.
+//! Tests of renewals and releases by a client that does not hold the lock, or no longer holds it.
 
 use leasehold_testkit::{Response, Value, json};
 
 use crate::dialects::errors::Scene;
 
-/// Both calls refuse this proof, in their own shapes, and nothing changes.
+/// Checks that renew and release both refuse this proof, each in its own shape, and change nothing.
 async fn check(scene: &Scene, what: &str, path: &str, proof: Value, reason: &str) {
     let before = scene.everything().await;
     let mut renewal = proof.clone();

@@ -1,4 +1,5 @@
-//! Bytes on a connection, for what the client does not say: headers, half a body, a stream without an end.
+//! A raw TCP connection, for requests that the HTTP client cannot send: odd headers, half a body, a stream without an
+//! end.
 
 use std::net::SocketAddr;
 
@@ -10,7 +11,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Sends these bytes on a connection of their own.
+    /// Opens a connection and sends these bytes.
     pub(crate) async fn send(address: SocketAddr, bytes: &str) -> Self {
         let stream = TcpStream::connect(address).await.expect("a connection");
         let mut rest = bytes.as_bytes();
@@ -21,12 +22,12 @@ impl Raw {
         Self { stream, seen: String::new() }
     }
 
-    /// A `GET` with these headers, each ending in a line break.
+    /// Sends a `GET` with these headers. Each header must end in a line break.
     pub(crate) async fn get(address: SocketAddr, path: &str, headers: &str) -> Self {
         Self::send(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n{headers}\r\n")).await
     }
 
-    /// Everything up to and including the first `mark` that was not returned yet.
+    /// Reads up to and including the next `mark`. Returns everything that was not returned before.
     pub(crate) async fn until(&mut self, mark: &str) -> String {
         loop {
             if let Some(at) = self.seen.find(mark) {
@@ -37,7 +38,7 @@ impl Raw {
         }
     }
 
-    /// `false` at the end.
+    /// Reads more bytes. Returns `false` at the end of the stream.
     async fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {

@@ -1,4 +1,4 @@
-//! An acquire that is refused: it has its own shape.
+//! Tests of a refused acquire, whose response has a special shape.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use leasehold_testkit::{Local, Response, Value, json};
 use crate::dialects::errors::bound::with_limits;
 use crate::dialects::errors::{Scene, check_failure, names};
 
-/// The whole refusal but for its words.
+/// Checks all fields of the refusal except the wording of its message.
 #[track_caller]
 fn check(response: &Response, reason: &str, owner: Value, expiry_ms: Value, retry_ms: u64) {
     let said = &response.text;
@@ -22,7 +22,7 @@ fn check(response: &Response, reason: &str, owner: Value, expiry_ms: Value, retr
         "recommended_retry_ms",
     ];
     let mut members = BTreeSet::from(members);
-    // What its holder wants to be shown, if it wants anything to be.
+    // The metadata of the holder, if it has any.
     members.extend(response.body.get("current_metadata").map(|_| "current_metadata"));
     assert_eq!(names(&response.body), members, "{said}");
     assert_eq!((response.status, response.get("acquired")), (409, &json!(false)), "{said}");

@@ -1,10 +1,10 @@
-//! Request ids that were used before.
+//! Tests of request ids that were used before.
 
 use leasehold_testkit::{Response, Value, json};
 
 use crate::dialects::errors::{Scene, check_failure, post};
 
-/// As `job` was acquired, but for what is in `more`.
+/// Returns the body with which `job` was acquired, with the fields of `more` replaced.
 fn first(more: Value) -> Value {
     let mut body = json!({
         "owner_id": "a", "ttl_ms": 60_000, "metadata": {"host": "a1"}, "request_id": "first",

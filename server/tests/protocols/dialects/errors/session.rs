@@ -1,4 +1,4 @@
-//! Sessions that are not there, not there any more, or somebody else's.
+//! Tests of sessions that never existed, that have ended, or that belong to another owner.
 
 use hyper::Method;
 use leasehold_testkit::{Value, json};
@@ -7,7 +7,7 @@ use crate::dialects::errors::{Ask, Scene, bare, post};
 
 const NO_SESSION: &str = "NO_SUCH_SESSION";
 
-/// Everything that can be done with a session.
+/// Returns one request for each use of a session.
 fn uses(session_id: &str) -> [Ask; 4] {
     let path = format!("/v1/sessions/{session_id}");
     let acquire = json!({"owner_id": "a", "session_id": session_id});

@@ -1,4 +1,4 @@
-//! Acquiring: one holder, one more token each time, one lease per request id.
+//! Tests of acquire: one holder, a token that grows by one with each grant, one lease per request id.
 
 use leasehold_testkit::json;
 
@@ -38,7 +38,7 @@ async fn ls_acq_002_a_lock_that_is_free_or_has_expired_is_given() {
     assert_ne!(second.get("lease_id"), first.get("lease_id"));
 }
 
-/// LS-ACC-03: nor does any other end of a lease make a token come twice.
+/// LS-ACC-03: no other end of a lease makes a token repeat either.
 #[tokio::test]
 async fn ls_acq_003_and_ls_inv_002_each_token_is_one_more_than_the_last() {
     let scene = Scene::new().await;
@@ -61,7 +61,7 @@ async fn ls_acq_003_and_ls_inv_002_each_token_is_one_more_than_the_last() {
     assert_eq!(scene.acquire("other", "a", "r11").await.number("fencing_token"), 1);
 }
 
-/// LS-ACC-04, first half: repeating a request takes nothing twice.
+/// LS-ACC-04, first half: a repeated request does not acquire a second lease.
 #[tokio::test]
 async fn ls_acq_004_a_repeated_request_gets_the_same_lease() {
     let scene = Scene::new().await;
@@ -90,7 +90,7 @@ async fn a_request_id_that_was_used_for_something_else_is_a_conflict() {
     let mut longer = asking("db", "a", "r1");
     longer["ttl_seconds"] = 31.into();
     check_error(&scene.post("/leases/acquire", longer).await, 409, "REQUEST_ID_CONFLICT");
-    // Another owner's request ids are its own, and so are another operation's.
+    // Request ids are separate for each owner and for each operation.
     check_lease(&scene.acquire("third", "b", "r1").await, 201, "ACTIVE");
     check_lease(&scene.renew(&held, "a", "r1").await, 200, "ACTIVE");
     check_lease(&scene.release(&held, "a", "r1").await, 200, "RELEASED");
@@ -106,7 +106,7 @@ async fn a_refusal_uses_no_request_id_up() {
     check_lease(&scene.acquire("db", "b", "r2").await, 201, "ACTIVE");
 }
 
-/// LS-ACC-01, LS-CC-001, LS-INV-001: however many ask at once, one gets it.
+/// LS-ACC-01, LS-CC-001, LS-INV-001: of many concurrent requests, exactly one gets the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ls_acc_01_a_hundred_at_once_and_one_winner() {
     let scene = Scene::new().await;
@@ -125,7 +125,7 @@ async fn ls_acc_01_a_hundred_at_once_and_one_winner() {
     assert_eq!(state.get("active_lease")["fencing_token"], 1);
 }
 
-/// LS-ACC-04: the same request a hundred times at once is one request.
+/// LS-ACC-04: one hundred concurrent copies of a request count as one request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ls_acc_04_the_same_request_a_hundred_times_at_once_is_one_lease() {
     let scene = Scene::new().await;
@@ -142,7 +142,7 @@ async fn ls_acc_04_the_same_request_a_hundred_times_at_once_is_one_lease() {
     }
 }
 
-/// LS-FENCE-001: whoever keeps the highest token it saw can turn a late writer away.
+/// LS-FENCE-001: a resource that remembers the highest token it has seen can reject a late writer.
 #[tokio::test]
 async fn ls_fence_001_a_late_writer_has_the_smaller_token() {
     let scene = Scene::new().await;

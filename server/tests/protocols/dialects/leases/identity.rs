@@ -1,4 +1,4 @@
-//! Who asks (LS-AUTH-001). Without authentication, headers stand in for the credential.
+//! Tests of the caller's identity (LS-AUTH-001). Without authentication, headers stand in for the credential.
 
 use leasehold_testkit::json;
 

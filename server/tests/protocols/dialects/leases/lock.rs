@@ -1,4 +1,4 @@
-//! Looking at a lock, taking it away, and the rest of the paths.
+//! Tests of reading a lock, force-releasing it, and the remaining paths.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! One lock, two dialects: a tenant's lock is the native dialect's of that namespace.
+//! Tests of one lock in two dialects: a tenant's lock is the native dialect's lock in the namespace of that name.
 
 use leasehold_testkit::{Value, json};
 

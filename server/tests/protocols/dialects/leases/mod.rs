@@ -1,4 +1,4 @@
-//! The dialect `leases` (LS-SPEC-001) over real HTTP. Each requirement has a test that says its id.
+//! Tests of the dialect `leases` (LS-SPEC-001) over real HTTP. Each requirement has a test that names its id.
 
 mod acquire;
 mod identity;
@@ -33,7 +33,7 @@ const LEASE: [&str; 12] = [
 const ERROR: [&str; 4] = ["code", "message", "status", "server_time"];
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// A server, and its clients' calls in few words. Everything is tenant `t`'s unless said otherwise.
+/// A server, and short methods for its clients' requests. The tenant is `t` unless a method says otherwise.
 struct Scene {
     local: Local,
 }
@@ -76,7 +76,7 @@ impl Scene {
     }
 }
 
-/// An acquire for 30 seconds.
+/// Returns the body of an acquire for 30 seconds.
 fn asking(lock_key: &str, owner_id: &str, request_id: &str) -> Value {
     json!({
         "tenant_id": "t",
@@ -87,7 +87,7 @@ fn asking(lock_key: &str, owner_id: &str, request_id: &str) -> Value {
     })
 }
 
-/// The answer is a lease, whole, with this status.
+/// Checks that the response is a complete lease with this status.
 #[track_caller]
 fn check_lease(response: &Response, http_status: u16, status: &str) {
     assert_eq!(response.status, http_status, "{}", response.text);
@@ -95,7 +95,7 @@ fn check_lease(response: &Response, http_status: u16, status: &str) {
     assert_eq!(response.get("status"), status, "{}", response.text);
 }
 
-/// The answer is an error with this status and code, of the one shape, and says something.
+/// Checks that the response is an error of the common shape with this status and code, and with a message.
 #[track_caller]
 fn check_error(response: &Response, status: u16, code: &str) {
     let said = &response.text;
@@ -107,7 +107,7 @@ fn check_error(response: &Response, status: u16, code: &str) {
     assert_eq!(response.headers["content-type"], "application/json", "{said}");
 }
 
-/// The lock is free.
+/// Checks that the lock is free.
 #[track_caller]
 fn check_free(state: &Response) {
     assert_eq!(state.status, 200, "{}", state.text);

@@ -1,8 +1,8 @@
-//! Releasing, and what comes after a lease's end.
+//! Tests of release, and of requests after the end of a lease.
 
 use crate::dialects::leases::{Scene, check_error, check_free, check_lease};
 
-/// LS-INV-003 and LS-ACC-02, of releases.
+/// LS-INV-003 and LS-ACC-02, for releases.
 #[tokio::test]
 async fn ls_rel_001_only_the_owner_in_time_releases() {
     let scene = Scene::new().await;
@@ -24,7 +24,7 @@ async fn ls_rel_002_a_released_lock_is_free() {
     check_lease(&scene.acquire("db", "b", "r3").await, 201, "ACTIVE");
 }
 
-/// LS-ACC-04, second half: repeating a release frees nothing twice.
+/// LS-ACC-04, second half: a repeated release frees nothing a second time.
 #[tokio::test]
 async fn ls_rel_003_a_repeated_release_succeeds_again_and_frees_nobody_elses() {
     let scene = Scene::new().await;
@@ -76,7 +76,8 @@ async fn a_lease_long_over_is_no_lease() {
     let lease = scene.acquire("db", "a", "r1").await;
     check_lease(&scene.release(&lease, "a", "r2").await, 200, "RELEASED");
     scene.advance_seconds(2 * 3600);
-    // Time alone forgets nothing: somebody has to come by, as the server does by itself.
+    // Ended leases are forgotten by a later request, or by the server's own periodic sweep. Time alone does not forget
+    // them.
     let is_gone = async |_: &leasehold_testkit::Client| {
         scene.release(&lease, "a", "r3").await.text_of("code") == "LEASE_NOT_FOUND"
     };

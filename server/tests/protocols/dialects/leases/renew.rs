@@ -1,10 +1,10 @@
-//! Renewing: the owner, in time, to exactly now + ttl_seconds.
+//! Tests of renew: only the owner can renew, only in time, and to exactly now + `ttl_seconds`.
 
 use leasehold_testkit::json;
 
 use crate::dialects::leases::{Scene, check_error, check_free, check_lease};
 
-/// LS-INV-003 and LS-ACC-02, of renewals.
+/// LS-INV-003 and LS-ACC-02, for renewals.
 #[tokio::test]
 async fn ls_rnw_001_only_the_owner_in_time_renews() {
     let scene = Scene::new().await;
@@ -20,7 +20,7 @@ async fn ls_rnw_001_only_the_owner_in_time_renews() {
     let unknown = format!("/leases/99.{}/renew", "0".repeat(32));
     let body = json!({"request_id": "r5", "owner_id": "a", "ttl_seconds": 60});
     check_error(&scene.post(&unknown, body.clone()).await, 404, "LEASE_NOT_FOUND");
-    // The number alone proves nothing.
+    // The number part of the lease id is not a proof.
     let (number, _) = lease.get("lease_id").as_str().and_then(|id| id.split_once('.')).unwrap();
     let guessed = format!("/leases/{number}.{}/renew", "0".repeat(32));
     check_error(&scene.post(&guessed, body).await, 404, "LEASE_NOT_FOUND");

@@ -1,10 +1,10 @@
-//! What survives a restart: leases, tokens, request ids, and who had what.
+//! Tests that leases, tokens, request ids and owners survive a restart.
 
 use leasehold_testkit::{Local, folder, settings};
 
 use crate::dialects::leases::{Scene, check_error, check_lease};
 
-/// LS-INV-002 after a restart: the seed asks for it by itself.
+/// LS-INV-002 also holds across a restart.
 #[tokio::test]
 async fn ls_inv_002_tokens_and_replays_go_on_over_a_restart() {
     let data = folder();

@@ -1,4 +1,4 @@
-//! What whoever runs the server decides about tenants.
+//! Tests of the operator's settings for tenants.
 
 use leasehold_testkit::{Local, json, settings};
 

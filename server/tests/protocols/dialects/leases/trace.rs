@@ -1,4 +1,5 @@
-//! Every requirement of LS-SPEC-001 is in the document's table and has a test that says its id.
+//! Checks that every requirement of LS-SPEC-001 is in the table of `docs/api/leases.md` and has a test that names its
+//! id.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +29,7 @@ const REQUIREMENTS: [&str; 22] = [
     "LS-ACC-04",
 ];
 
-/// A test, with what it says about itself: its doc comment and its name.
+/// A test: its name, and the text of its doc comment.
 struct Test {
     name: String,
     says: String,
@@ -66,7 +67,7 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The rows of the table: the id, and the rest of its line.
+/// Returns the rows of the table: the id, and the rest of the line.
 fn rows() -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join("docs/api/leases.md")).expect("the document");
     let row = |line: &str| {

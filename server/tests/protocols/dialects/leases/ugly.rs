@@ -1,11 +1,12 @@
-//! Everything ugly a client may send. None of it changes anything.
+//! Tests of malformed and hostile requests. None of them changes anything.
 
 use hyper::Method;
 use leasehold_testkit::{Local, json, settings};
 
 use crate::dialects::leases::{JSON, Scene, asking, check_error, check_free, check_lease};
 
-/// `POST /leases/acquire` of this text is refused so, in words that contain `word`.
+/// Checks that `POST /leases/acquire` refuses this body with this status and code, and with a message that contains
+/// `word`.
 async fn check(scene: &Scene, text: &str, status: u16, code: &str, word: &str) {
     let path = "/leases/acquire";
     let sent = scene.local.client.send_with(Method::POST, path, &[JSON], text.to_owned());

@@ -1,4 +1,4 @@
-//! Ugly inputs: each is refused in words, and leaves everything as it was.
+//! Tests of malformed input: each request is refused with a message and changes nothing.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The instants at which one rule ends and the next begins: expired is `now >= expires_at`, past grace is
-//! `now >= grace_until`.
+//! Tests of the exact instants at which a lock's state changes: it is expired when `now >= expires_at`, and its grace
+//! is over when `now >= grace_until`.
 
 use crate::dialects::sticky::{
     Homelab, check_expired, check_free, check_grace, check_granted, check_held, check_not_holder,
@@ -9,7 +9,7 @@ use crate::dialects::sticky::{
 const EXPIRES_MS: u64 = 30_000;
 const GRACE_MS: u64 = 35_000;
 
-/// `laptop1` took the lock at 0 s for 30 s; it is now `ms`.
+/// Starts a server on which `laptop1` acquired the lock at 0 s for 30 s. Advances the clock to `ms`.
 async fn at(ms: u64) -> Homelab {
     let lab = Homelab::start().await;
     check_granted(&lab.post("client=laptop1&ttl=30s").await, "acquired", 1);

@@ -1,4 +1,4 @@
-//! The dialect `lock` over real HTTP, with a clock the tests move.
+//! Tests of the dialect `lock` (sticky locks) over real HTTP, with a clock that the tests control.
 
 mod input;
 mod instant;
@@ -8,15 +8,15 @@ mod seed;
 mod setting;
 
 use hyper::Method;
+use leasehold_base::clock::Clock;
 use leasehold_core::Span;
-use leasehold_server::clock::Clock;
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Client, Local, Response, Value, json, settings};
 
-/// 2024-01-15T10:29:30Z: a lock taken at 0 s for 30 s expires when the seed's examples do.
+/// 2024-01-15T10:29:30Z: a lock acquired at 0 s for 30 s then expires at the time used in the specification's examples.
 const WALL_MS: i64 = 1_705_314_570_000;
 
-/// A server some laptops share. Its time starts at 0 s.
+/// A server that some laptops share. Its clock starts at 0 s.
 struct Homelab {
     local: Local,
 }
@@ -32,7 +32,7 @@ impl Homelab {
         Self { local }
     }
 
-    /// Lets time pass until this many milliseconds after the start.
+    /// Advances the clock to this many milliseconds after the start.
     fn at_ms(&self, ms: u64) {
         let passed = Span::from_nanos(self.local.clock.boottime()).as_millis();
         self.local.advance_ms(ms.checked_sub(passed).expect("time only grows"));
@@ -54,7 +54,7 @@ impl Homelab {
         self.local.client.get(&format!("/lock?{query}")).await
     }
 
-    /// What the native dialect says of the lock.
+    /// Reads the lock through the native dialect.
     async fn native(&self) -> Response {
         self.local.client.get("/v1/locks/default").await
     }
@@ -65,12 +65,12 @@ async fn post(client: &Client, query: &str) -> Response {
     client.send(Method::POST, &path, None, "").await.expect("an answer")
 }
 
-/// `10:30:05` on the day of the seed's examples.
+/// Returns a time such as `10:30:05` on the day of the specification's examples.
 fn time(of_day: &str) -> String {
     format!("2024-01-15T{of_day}Z")
 }
 
-/// The lock was granted like this.
+/// Checks that the lock was granted with this message and token.
 #[track_caller]
 fn check_granted(answer: &Response, message: &str, token: u64) {
     let said = (answer.status, answer.text_of("message"), answer.get("fencing_token").as_u64());
@@ -108,7 +108,7 @@ fn check_not_holder(answer: &Response) {
     check(answer, 403, json!({"error": "client does not hold the lock"}));
 }
 
-/// Nobody has the lock, and it is kept for nobody.
+/// Checks that the lock is free and not in grace.
 #[track_caller]
 fn check_free(answer: &Response) {
     let job = answer.get("job");
@@ -118,7 +118,7 @@ fn check_free(answer: &Response) {
     check(answer, 200, body);
 }
 
-/// Nobody has the lock; the last holder let it expire, and is still shown.
+/// Checks that the lock has expired. Its last holder is still shown.
 #[track_caller]
 fn check_expired(answer: &Response, holder: &str, expires_at: &str, grace_until: &str) {
     let body = json!({

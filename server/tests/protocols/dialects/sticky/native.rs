@@ -1,4 +1,4 @@
-//! The same lock through this dialect and the native one: one lock, one holder, one row of tokens.
+//! Tests of the same lock through this dialect and the native one: one lock, one holder, one sequence of tokens.
 
 use leasehold_testkit::json;
 
@@ -90,7 +90,7 @@ async fn n_waiting(lab: &Homelab) -> Option<u64> {
     lab.native().await.get("n_waiting").as_u64()
 }
 
-/// A native waiter for the lock that `laptop1` has until 30 s.
+/// Starts a native waiter for the lock that `laptop1` holds until 30 s.
 async fn waiter(lab: &Homelab) -> tokio::task::JoinHandle<leasehold_testkit::Response> {
     check_granted(&lab.post("client=laptop1&ttl=30s").await, "acquired", 1);
     let native = lab.local.client.clone();
@@ -111,7 +111,7 @@ async fn a_native_waiter_gets_the_lock_when_the_grace_is_over() {
     }
     check_grace(&lab.post("client=laptop2").await, "laptop1", "10:30:05");
     lab.at_ms(35_000);
-    // It came first, so it goes first, whoever asks at this very instant.
+    // The waiter came first, so it gets the lock before a client that sends its request at this very instant.
     check_held(&lab.post("client=laptop2").await, "waiter", "10:31:05");
     let granted = waiting.await.expect("no panic");
     assert_eq!((granted.status, granted.number("fencing_token")), (200, 2));

@@ -1,4 +1,4 @@
-//! `/lock/page`: the locks, for people.
+//! Tests of `/lock/page`, the human-readable page of locks.
 
 use leasehold_testkit::{Response, json};
 
@@ -12,7 +12,7 @@ async fn page(lab: &Homelab) -> Response {
     page
 }
 
-/// The cells of the row of this lock, without their markup.
+/// Returns the cells in the table row of this lock, without markup.
 fn row(page: &Response, job: &str) -> Option<Vec<String>> {
     let mut rows = page.text.split("<tr class=").skip(1);
     let named = format!("<th scope=\"row\"><bdi class=\"name\">{job}</bdi></th>");

@@ -1,4 +1,4 @@
-//! The seed, sentence by sentence.
+//! Tests of the dialect's original specification, one for each sentence.
 
 use leasehold_testkit::json;
 
@@ -98,7 +98,7 @@ async fn delete_explicitly_releases_the_lock_200() {
     lab.post("client=laptop1&ttl=30s").await;
     check_released(&lab.delete("client=laptop1").await);
     check_free(&lab.get("").await);
-    // Whoever gives a lock back leaves no grace behind.
+    // A release leaves no grace behind.
     check_granted(&lab.post("client=laptop2").await, "acquired", 2);
 }
 
@@ -127,7 +127,7 @@ async fn get_checks_current_lock_status() {
     lab.at_s(31);
     body["is_expired"] = true.into();
     check(&lab.get("").await, 200, body.clone());
-    // The document never clears it.
+    // The specification never clears an expired lock.
     lab.at_s(3600);
     check(&lab.get("").await, 200, body);
 }
@@ -148,7 +148,7 @@ async fn rule_1_renew_sets_expires_at_to_now_plus_t_and_grace_until_to_that_plus
     let lab = Homelab::start().await;
     lab.post("client=laptop1&ttl=30s").await;
     lab.at_s(10);
-    // Also if that is sooner than before.
+    // A renewal can also move the expiry to an earlier time.
     for (ttl, expires_at, grace_until) in
         [("60s", "10:30:40", "10:30:45"), ("5s", "10:29:45", "10:29:50")]
     {

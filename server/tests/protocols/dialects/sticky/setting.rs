@@ -1,9 +1,9 @@
-//! What whoever runs the server decides, and what outlives it.
+//! Tests of the operator's settings, and of what survives a restart.
 
 use std::sync::Arc;
 
+use leasehold_base::clock::FakeClock;
 use leasehold_core::Span;
-use leasehold_server::clock::FakeClock;
 use leasehold_server::dialect::{self, Dialect};
 use leasehold_testkit::{Local, folder, json, settings};
 

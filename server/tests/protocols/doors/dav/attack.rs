@@ -1,4 +1,4 @@
-//! Requests that nobody sends by mistake.
+//! Tests of deliberately hostile requests.
 
 use crate::doors::dav::{DEEP, EXCLUSIVE, Scene, ZERO, is, says, shown};
 
@@ -100,9 +100,9 @@ async fn deep_trees_are_handled_or_refused() {
     };
     says(&refused, 400, &["group-max"]);
     assert_eq!(made, 62);
-    // Whatever came by other ways is removed as well, however deep.
+    // A directory that another program made can be deepest of all, and is still removed.
     std::fs::create_dir_all(scene.on_disk(&("d/".to_owned() + &"x/".repeat(400)))).unwrap();
-    // But it goes nowhere where nobody could change or remove it.
+    // It cannot be copied, because no client could change or remove the copy.
     says(&scene.ask("COPY /d", &[("destination", "/dav/c")], "").await, 400, &["group-max"]);
     is(&scene.plain("GET /c").await, 404);
     is(&scene.plain("DELETE /d").await, 204);
@@ -139,7 +139,7 @@ async fn locks_over_locks_are_refused_in_every_order() {
     }
     is(&scene.put("/a/b/f", "1").await, 201);
     is(&scene.put("/x", "1").await, 201);
-    // One's own lock is in one's own way.
+    // A client's own lock also blocks its second lock.
     let deep = scene.lock("/a/b", &[DEEP]).await;
     let with = shown(&deep);
     for path in ["/a/b", "/a/b/f", "/a", "/"] {
@@ -149,7 +149,7 @@ async fn locks_over_locks_are_refused_in_every_order() {
         );
     }
     is(&scene.ask("LOCK /a/b/f", &[ZERO, ("if", &with)], EXCLUSIVE).await, 423);
-    // Over a locked folder, and a locked folder over something else.
+    // A move or copy onto a locked directory, and a move of a directory that contains a locked one.
     is(&scene.ask("MOVE /x", &[("destination", "/dav/a/b")], "").await, 423);
     is(&scene.ask("COPY /x", &[("destination", "/dav/a/b")], "").await, 423);
     is(&scene.ask("COPY /x", &[("destination", "/dav/a/b/f")], "").await, 423);
@@ -199,7 +199,7 @@ async fn an_operators_link_stays_where_it_is() {
     is(&scene.plain("DELETE /link").await, 404);
     assert_eq!(std::fs::read_link(link).unwrap().to_str(), Some("/etc/hostname"));
     assert_eq!(scene.content("/f").await.as_deref(), Some("x"));
-    // Nothing was locked by the way.
+    // The refused requests left no lock behind.
     is(&scene.plain("GET /link").await, 404);
     let none = leasehold_testkit::json!([]);
     let is_free = async |_: &leasehold_testkit::Client| {

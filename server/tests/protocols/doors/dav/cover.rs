@@ -1,4 +1,4 @@
-//! Locks on folders with all that is in them, and what they meet.
+//! Tests of locks on whole directory trees (`Depth: infinity`), and of requests that meet such a lock.
 
 use leasehold_testkit::json;
 
@@ -32,7 +32,8 @@ async fn a_deep_lock_covers_what_is_in_the_folder_and_nothing_else() {
     is(&scene.ask("COPY /d/f", &[("destination", "/dav/f")], "").await, 201);
     is(&scene.put("/e/h", "2").await, 204);
     is(&scene.put("/top", "2").await, 204);
-    // The token counts on members, tagged with the root as neon does or not at all.
+    // The token is valid for members of the directory, whether it is tagged with the root, as the neon library does, or
+    // untagged.
     let tagged = format!("<http://x/dav/d/> (<{deep}>)");
     for with in [shown(&deep), tagged] {
         is(&scene.ask("PUT /d/in/g", &[("if", &with), ("host", "x")], "2").await, 204);
@@ -50,7 +51,7 @@ async fn a_deep_lock_is_refused_while_something_inside_is_locked() {
         let line = format!("LOCK {folder}");
         says(&scene.ask(&line, &[DEEP], EXCLUSIVE).await, 423, &["<D:href>/dav/d/in/g</D:href>"]);
         is(&scene.ask(&line, &[DEEP], SHARED).await, 423);
-        // By itself the folder is free.
+        // The directory itself can be locked with `Depth: 0`.
         let token = token(&scene.ask(&line, &[ZERO], EXCLUSIVE).await);
         is(
             &scene
@@ -95,7 +96,7 @@ async fn a_lock_on_a_folder_itself_keeps_its_list_as_it_is() {
     }
     is(&scene.ask("MOVE /d/f", &[("destination", "/dav/f")], "").await, 423);
     is(&scene.ask("LOCK /d/new", &[ZERO], EXCLUSIVE).await, 423);
-    // What is in it can be changed.
+    // Files in the directory can be changed.
     is(&scene.put("/d/f", "2").await, 204);
     is(&scene.put("/d/in/new", "2").await, 201);
     let with = shown(&own);
@@ -117,7 +118,7 @@ async fn trees_are_not_listed_as_locks() {
     assert_eq!(names(native.get("locks"), "lock_name"), ["/d", "/e/h"], "{native:?}");
     let files = scene.plain("GET =/admin/locks").await;
     assert_eq!(names(files.get("locks"), "path"), ["/d", "/e/h"], "{files:?}");
-    // A native client may use such a name; then it is a lock like any other.
+    // A native client can use such a name. It is then a lock like any other.
     let acquired = scene.local.client.post(
         "/v1/namespaces/files/locks/%2Fzz%2F/acquire",
         json!({"owner_id": "o", "ttl_ms": 60_000}),
@@ -145,7 +146,7 @@ async fn a_path_that_is_too_deep_is_refused() {
     let scene = Scene::with(|settings| settings.engine.limits.group_max = 4).await;
     is(&scene.plain("MKCOL /a").await, 201);
     is(&scene.plain("MKCOL /a/b").await, 201);
-    // Its node, two trees around it, and the folder it is put into.
+    // The file's lock takes four leases: the file, the trees `/` and `/a`, and the directory `/a` to which it is added.
     is(&scene.put("/a/f", "1").await, 201);
     says(&scene.put("/a/b/f", "1").await, 400, &["too deep", "group-max"]);
     says(&scene.ask("LOCK /a/b/f", &[ZERO], EXCLUSIVE).await, 201, &["/dav/a/b/f"]);
@@ -158,7 +159,7 @@ async fn as_many_share_a_lock_on_one_file_as_may_and_the_error_says_so() {
     is(&scene.ask("LOCK /one", &[ZERO], SHARED).await, 200);
     let full = scene.ask("LOCK /one", &[ZERO], SHARED).await;
     says(&full, 429, &["too many shared locks", "holders-max", "2 allowed"]);
-    // However many there are, they limit no client elsewhere.
+    // The number of shared locks on one file does not limit locks on other files.
     for path in ["/two", "/three", "/four"] {
         is(&scene.ask(&format!("LOCK {path}"), &[ZERO], SHARED).await, 201);
         is(&scene.put(&format!("{path}-file"), "x").await, 201);
@@ -174,7 +175,7 @@ async fn a_lock_on_a_folder_shared_with_others_keeps_its_list_as_it_is() {
     let two = token(&scene.ask("LOCK /d", &[ZERO], SHARED).await);
     is(&scene.put("/d/new", "1").await, 423);
     is(&scene.put("/d/f", "2").await, 204);
-    // With one of the tokens it can be changed.
+    // With one of the tokens, the directory can be changed.
     let tagged = format!("<http://x/dav/d> (<{one}>)");
     is(&scene.ask("PUT /d/new", &[("if", &tagged), ("host", "x")], "2").await, 201);
     for token in [one, two] {

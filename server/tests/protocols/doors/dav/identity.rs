@@ -1,4 +1,4 @@
-//! Who asks: Basic with an API key, and the rights on files.
+//! Tests of authentication: Basic with an API key, and the rights on files.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -82,7 +82,7 @@ async fn each_call_needs_its_right() {
         ("writer", "COPY /docs/f", vec![to("/dav/other/g")], "", 403),
         ("writer", "MOVE /docs/f", vec![to("/dav/other/g")], "", 403),
         ("writer", "GET /other/f", vec![], "", 403),
-        // Whoever may write in a folder needs no right to those around it.
+        // A right to write inside a directory does not need a right on its parents.
         ("inside", "PUT /docs/mine/f", vec![], "x", 201),
         ("inside", "LOCK /docs/mine/f", vec![ZERO], EXCLUSIVE, 200),
         ("inside", "PUT /docs/f", vec![], "x", 403),
@@ -123,7 +123,7 @@ async fn a_token_is_of_no_use_to_others() {
     let guarded = Guarded::new().await;
     let locked = guarded.ask("writer", "LOCK /docs", &[DEEP], EXCLUSIVE).await;
     let token = token(&locked);
-    // Everybody who may read sees it, as the protocol wants it.
+    // Every principal that may read the file sees the token, as WebDAV requires.
     let body = "<propfind xmlns='DAV:'><prop><lockdiscovery/></prop></propfind>";
     says(&guarded.ask("reader", "PROPFIND /docs", &[ZERO], body).await, 207, &[&token]);
     let (list, header) = (shown(&token), format!("<{token}>"));
@@ -142,7 +142,7 @@ async fn a_folder_with_something_of_others_in_it_is_not_removed() {
     let guarded = Guarded::new().await;
     is(&guarded.ask("admin", "MKCOL /docs/mine/d", &[], "").await, 201);
     is(&guarded.ask("admin", "PUT /docs/mine/d/f", &[], "x").await, 201);
-    // A rule that knows only the folder's name.
+    // The rule covers the directory's name and all names below it.
     is(&guarded.ask("inside", "DELETE /docs/mine/d", &[], "").await, 204);
     is(&guarded.ask("admin", "PUT /other/f", &[], "x").await, 201);
     let moved =

@@ -1,4 +1,4 @@
-//! Taking locks, refreshing and giving them back.
+//! Tests of LOCK, of refreshing a lock, and of UNLOCK.
 
 use crate::doors::dav::{DEEP, EXCLUSIVE, MINUTE_MS, SHARED, Scene, ZERO, is, says, shown, token};
 
@@ -61,7 +61,7 @@ async fn shared_locks_stand_beside_each_other_and_beside_nothing_else() {
     assert_ne!(one, two);
     is(&scene.ask("LOCK /a", &[ZERO], EXCLUSIVE).await, 423);
     is(&scene.put("/a", "2").await, 423);
-    // Whoever has one of them may write.
+    // A client with either of the shared tokens can write.
     is(&scene.ask("PUT /a", &[("if", &shown(&one))], "2").await, 204);
     is(&scene.ask("UNLOCK /a", &[("lock-token", &format!("<{one}>"))], "").await, 204);
     is(&scene.put("/a", "3").await, 423);

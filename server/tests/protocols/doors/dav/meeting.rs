@@ -1,4 +1,4 @@
-//! WebDAV, the dialect files and the native one at the same files and locks.
+//! Tests of WebDAV, the dialect `files` and the native dialect using the same files and locks.
 
 use leasehold_testkit::{Method, Response, json};
 
@@ -64,7 +64,7 @@ async fn a_deep_lock_of_webdav_covers_what_files_write() {
     is(&scene.ask("UNLOCK /d", &[("lock-token", &format!("<{deep}>"))], "").await, 204);
     is(&scene.file(&session, "DELETE /d/empty", "").await, 204);
     is(&scene.file(&session, "PUT /d/in/f", "2").await, 200);
-    // A lock on a folder itself keeps files from being added to it, by files too.
+    // A lock on the directory itself keeps the dialect `files` from adding files too.
     scene.lock("/d", &[ZERO]).await;
     is(&scene.file(&session, "PUT /d/added", "2").await, 423);
     is(&scene.file(&session, "PUT /d/in/f", "3").await, 200);
@@ -86,7 +86,7 @@ async fn a_lock_of_another_dialect_is_shown_and_its_token_is_of_no_use() {
     is(&scene.ask("UNLOCK /f", &[("lock-token", &format!("<{token}>"))], "").await, 403);
     is(&scene.ask("LOCK /f", &[("if", &shown(token))], "").await, 412);
     is(&scene.put("/f", "x").await, 423);
-    // When the session ends, all parts of its lock do.
+    // When the session ends, all parts of its lock end.
     is(&scene.file(&session, "DELETE /auth/session", "").await, 204);
     is(&scene.put("/f", "x").await, 204);
     scene.lock("/", &[DEEP]).await;
@@ -120,7 +120,8 @@ async fn the_topmost_folder_has_a_lock_like_any_other() {
     assert_eq!(listed.get("locks").as_array().unwrap().len(), 1, "{listed:?}");
     is(&scene.plain("DELETE =/admin/locks/").await, 200);
     is(&scene.put("/x", "1").await, 201);
-    // What is named is what ends, and what is not listed is not ended by its name.
+    // A revoke ends the lock with exactly this name. The internal names of tree locks are not listed and cannot be
+    // revoked.
     let root = scene.lock("/", &[ZERO]).await;
     let file = scene.lock("/x", &[ZERO]).await;
     for (name, told) in

@@ -1,4 +1,4 @@
-//! WebDAV, request by request. Real clients are tried by `scripts/doors`.
+//! Tests of WebDAV, request by request. `scripts/doors` tests real clients.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -20,13 +20,13 @@ use leasehold_testkit::{Local, Method, Response, TempDir, folder, settings};
 
 const MINUTE_MS: u64 = 60_000;
 
-/// A server with files, in a folder the tests can look into.
+/// A server with files, in a directory that the tests can read.
 struct Scene {
     local: Local,
     folder: TempDir,
 }
 
-/// What a test says in a request beside its first line.
+/// The headers of a test request.
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
 impl Scene {
@@ -45,7 +45,7 @@ impl Scene {
         self.folder.path().join(path)
     }
 
-    /// `PUT /a` is about `/dav/a`, and `PUT =/a` about `/a`.
+    /// Sends a request. `PUT /a` means the path `/dav/a`, and `PUT =/a` means `/a`.
     async fn ask(&self, line: &str, headers: Headers<'_>, body: impl Into<String>) -> Response {
         let (method, path) = line.split_once(' ').expect("a method");
         let path = match path.strip_prefix('=') {
@@ -64,7 +64,7 @@ impl Scene {
         self.ask(&format!("PUT {path}"), &[], body).await
     }
 
-    /// Locks something and tells the token.
+    /// Locks a path exclusively and returns the token.
     async fn lock(&self, path: &str, headers: Headers<'_>) -> String {
         let locked = self.ask(&format!("LOCK {path}"), headers, EXCLUSIVE).await;
         assert!([200, 201].contains(&locked.status), "{locked:?}");
@@ -77,14 +77,14 @@ impl Scene {
     }
 }
 
-/// The token in an answer, without its brackets.
+/// Returns the lock token of a response, without its brackets.
 #[track_caller]
 fn token(locked: &Response) -> String {
     let text = locked.headers["lock-token"].to_str().unwrap();
     text.trim_matches(['<', '>']).into()
 }
 
-/// A list with one token.
+/// Returns an `If` list with one token.
 fn shown(token: &str) -> String {
     format!("(<{token}>)")
 }

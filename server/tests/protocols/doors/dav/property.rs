@@ -1,4 +1,4 @@
-//! What is known of files and folders.
+//! Tests of the properties of files and directories.
 
 use crate::doors::dav::{DEEP, Scene, ZERO, is, says};
 
@@ -75,7 +75,7 @@ async fn what_clients_set_goes_where_the_file_goes() {
         found.text.contains(value)
     };
     assert!(has("/d/f").await && has("/d").await);
-    // Another content is not another file, whoever writes it.
+    // New content does not make it a different file, whichever client writes it.
     is(&scene.put("/d/f", "2").await, 204);
     assert!(has("/d/f").await);
     is(&scene.ask("COPY /d", &[("destination", "/dav/c")], "").await, 201);
@@ -137,7 +137,7 @@ async fn locks_are_shown_where_they_are_and_where_they_reach() {
     assert_eq!(tokens("/d", ONE).await, [3, 0]);
     assert_eq!(tokens("/d/in", ONE).await, [2, 0]);
     assert_eq!(tokens("/top", ZERO).await, [0, 1]);
-    // A write that is on its way is nobody's lock.
+    // A write in progress is not shown as a lock.
     is(&scene.ask("PROPFIND /d/in/g", &[ZERO], "").await, 207);
 }
 

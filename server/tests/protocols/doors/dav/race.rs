@@ -1,5 +1,5 @@
-//! Two principals share a folder, each with files of its own: what one does to the folder never reaches a file that the
-//! other adds in the meantime.
+//! Tests of two principals that share a directory, each with its own files. A request of one on the directory never
+//! affects a file that the other adds at the same time.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,7 +32,7 @@ may = ["files-write"]
 namespaces = ["files"]
 locks = ["/box", "/box/", "/box/2*"]
 "#;
-/// Looking at so many takes a while.
+/// So many files that a request on the directory takes a while.
 const N_FILES: usize = 300;
 const N_TRIALS: usize = 8;
 
@@ -54,7 +54,7 @@ impl Shared {
         self.scene.ask(line, &headers, body).await
     }
 
-    /// A folder with many files of the first.
+    /// Recreates the directory with many files of the first principal.
     fn fill(&self) {
         for folder in ["box", "to"] {
             let _ = std::fs::remove_dir_all(self.scene.on_disk(folder));
@@ -65,7 +65,8 @@ impl Shared {
         }
     }
 
-    /// What the first is answered while the second puts things into the folder, and whether the second put any.
+    /// Sends a request of the first principal while the second adds files to the directory. Returns the status, and
+    /// whether the second added any.
     async fn race(&self, line: &str) -> (u16, bool) {
         self.fill();
         self.meet((line, &[]), "two", async |n| match n % 3 {
@@ -76,7 +77,7 @@ impl Shared {
         .await
     }
 
-    /// The same of two who share a lock on the folder, so that neither locks the other out.
+    /// Does the same while both hold a shared lock on the directory, so that neither locks the other out.
     async fn race_sharing(&self, line: &str) -> (u16, bool) {
         self.fill();
         let [one, two] = [self.share("one").await, self.share("two-shared").await];
@@ -113,7 +114,7 @@ impl Shared {
             let mut has_put = false;
             for n in 0.. {
                 let status = put(n).await;
-                // There is a folder to put it into, or there is none: then none is made.
+                // Either the directory exists and the file is added, or nothing is created.
                 assert!([201, 409, 423].contains(&status), "{second} {n}: {status}");
                 has_put |= status == 201;
                 if is_over.load(std::sync::atomic::Ordering::Relaxed) {
@@ -125,7 +126,7 @@ impl Shared {
         tokio::join!(first, second)
     }
 
-    /// A lock on what is not there makes an empty file.
+    /// Locks a path where no file exists, which creates an empty file, and unlocks it.
     async fn lock_for_a_moment(&self, path: &str) -> u16 {
         let locked = self.ask("two", &format!("LOCK {path}"), &[], EXCLUSIVE).await;
         if locked.status == 201 {
@@ -136,15 +137,15 @@ impl Shared {
         locked.status
     }
 
-    /// A shared lock on the folder with all that is in it.
+    /// Acquires a shared lock on the whole directory tree.
     async fn share(&self, who: &str) -> String {
         let locked = self.ask(who, "LOCK /box", &[DEEP], SHARED).await;
         is(&locked, 200);
         shown(&token(&locked))
     }
 
-    /// Either the folder went when nothing of the second was in it, and nothing was put there afterwards; or it stays,
-    /// with what the second put there.
+    /// Checks the result of a race. Either the directory was removed or moved before the second principal added a file,
+    /// and none was added later, or it is still there with the added files.
     fn check_gone_or_kept(&self, line: &str, (status, has_put): (u16, bool)) {
         let is_done = [201, 204].contains(&status);
         assert!(is_done || status == 403, "{line}: {status}");
@@ -163,7 +164,7 @@ impl Shared {
     }
 }
 
-/// The names of what the second put there.
+/// Returns the names of the files that the second principal added.
 fn others(folder: &std::path::Path) -> Vec<String> {
     let names = std::fs::read_dir(folder).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());

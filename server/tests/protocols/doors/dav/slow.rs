@@ -1,11 +1,11 @@
-//! Uploads that lose their lock while their body comes.
+//! Tests of uploads that lose their lock while the body arrives.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::doors::dav::{MINUTE_MS, Scene, ZERO, is, says, shown};
 
-/// Begins an upload of four bytes.
+/// Starts an upload of four bytes and sends the first two.
 async fn begin(scene: &Scene, path: &str, list: &str) -> TcpStream {
     let mut stream = TcpStream::connect(scene.local.address).await.unwrap();
     let list = if list.is_empty() { String::new() } else { format!("if: {list}\r\n") };
@@ -23,7 +23,7 @@ async fn finish(mut stream: TcpStream) -> String {
     answer
 }
 
-/// Waits until the upload has its locks: only then is there a draft.
+/// Waits until the upload holds its locks. Only then does its draft file exist.
 async fn until_held(scene: &Scene) {
     let n_drafts = || std::fs::read_dir(scene.on_disk(".leasehold/incoming")).unwrap().count();
     scene.local.until("the upload has begun", async |_| n_drafts() == 1).await;

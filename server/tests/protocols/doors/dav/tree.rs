@@ -1,4 +1,4 @@
-//! Files and folders removed, moved and copied.
+//! Tests of removing, moving and copying files and directories.
 
 use crate::doors::dav::{DEEP, Scene, ZERO, is, says, shown};
 
@@ -39,7 +39,7 @@ async fn moving_moves_everything_and_says_whether_it_replaced_something() {
     is(&scene.plain("GET /d").await, 404);
     is(&scene.ask("MOVE /moved/f", &to("/dav/e/h"), "").await, 204);
     assert_eq!(scene.content("/e/h").await.as_deref(), Some("/d/f"));
-    // Of another kind.
+    // A directory replaces a file.
     is(&scene.ask("MOVE /moved", &to("/dav/e/h"), "").await, 204);
     assert_eq!(scene.content("/e/h/in/g").await.as_deref(), Some("/d/in/g"));
     is(&scene.ask("MOVE /e/h/in/g", &to("/dav/e"), "").await, 403);

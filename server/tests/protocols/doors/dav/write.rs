@@ -1,4 +1,4 @@
-//! Reading and writing files, and the conditions on it.
+//! Tests of reading and writing files, and of the conditions on writes.
 
 use crate::doors::dav::{EXCLUSIVE, Scene, ZERO, is, says, shown};
 
@@ -47,7 +47,7 @@ async fn a_file_has_its_bounds() {
     assert_eq!(scene.content("/a").await.as_deref(), Some("1234"));
 }
 
-/// Forms of `If` and what each comes to, on a file that is locked and on one that is not.
+/// Tests each form of the `If` header and its result, on a locked file and on an unlocked one.
 #[tokio::test]
 async fn every_form_of_if_is_judged() {
     let scene = Scene::new().await;
@@ -73,7 +73,7 @@ async fn every_form_of_if_is_judged() {
         ("/a", "(<T> [\"stale\"]) (Not <DAV:no-lock> [\"stale\"])", 412),
         ("/a", "<http://x/dav/a> (<T>)", 204),
         ("/a", "</dav/a> (<T>)", 204),
-        // It is not a lock on that.
+        // The token is not a lock on that path.
         ("/a", "<http://x/dav/b> (<T>)", 412),
         ("/a", "<http://x/dav/b> (Not <T>)", 204),
         ("/a", "<http://elsewhere/dav/a> (<T>)", 412),

@@ -1,4 +1,4 @@
-//! `/admin/locks`.
+//! Tests of `/admin/locks`.
 
 use hyper::Method;
 use leasehold_testkit::json;

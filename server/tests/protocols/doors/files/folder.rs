@@ -1,4 +1,4 @@
-//! Folders.
+//! Tests of directories.
 
 use hyper::Method;
 use leasehold_testkit::{Value, json};

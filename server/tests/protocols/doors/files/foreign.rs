@@ -1,4 +1,4 @@
-//! What others put into the folder.
+//! Tests of sockets, links and other things that other programs put into the directory.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;

@@ -1,4 +1,4 @@
-//! `?lock=`, beyond the seed.
+//! Tests of `?lock=` beyond the original specification.
 
 use hyper::Method;
 use leasehold_testkit::{json, settings};

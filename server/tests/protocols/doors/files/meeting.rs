@@ -1,4 +1,4 @@
-//! The same lock through this dialect and the others: one lock, one holder, one row of tokens.
+//! Tests of the same lock through this dialect and the others: one lock, one holder, one sequence of tokens.
 
 use hyper::Method;
 use leasehold_testkit::{json, settings};
@@ -81,7 +81,7 @@ async fn the_namespace_of_files_is_a_setting() {
 #[tokio::test]
 async fn without_the_dialect_its_paths_are_nothing() {
     let mut without = settings(None);
-    // Others keep what they have in the same place.
+    // Other dialects keep content in the same directory, so they are disabled too.
     without.dialects.retain(|dialect| !dialect.keeps_content());
     let home = Home::with(without).await;
     for path in ["/f", "/", "/files/f", "/auth/session", "/admin/locks"] {

@@ -1,4 +1,4 @@
-//! The dialect `files` over real HTTP, with a clock the tests move.
+//! Tests of the dialect `files` over real HTTP, with a clock that the tests control.
 
 mod admin;
 mod folder;
@@ -21,17 +21,17 @@ use hyper::Method;
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, Response, TempDir, Value, folder, json, settings};
 
-/// When the seed's lock was taken.
+/// The time at which the lock of the specification's example was acquired.
 const WALL_MS: i64 = 1_736_726_400_000;
 const MINUTE_MS: u64 = 60_000;
 
-/// A server with files, in a folder the tests can look into.
+/// A server with files, in a directory that the tests can read.
 struct Home {
     local: Local,
     folder: TempDir,
 }
 
-/// Somebody with a session.
+/// A client with a files session.
 #[derive(Clone)]
 struct Editor {
     id: String,
@@ -49,7 +49,7 @@ impl Home {
         Self { local, folder }
     }
 
-    /// Where a file really is.
+    /// Returns where a file is on disk.
     fn on_disk(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
@@ -93,7 +93,7 @@ impl Home {
         self.send(Some(editor), Method::DELETE, path, "").await
     }
 
-    /// `?lock=…` with `GET`, as in the seed.
+    /// Sends `GET` with `?lock=…`, as in the original specification.
     async fn lock(&self, editor: &Editor, path: &str, operation: &str) -> Response {
         self.send(Some(editor), Method::GET, &format!("{path}?lock={operation}"), "").await
     }
@@ -102,7 +102,7 @@ impl Home {
         self.local.client.get(path).await
     }
 
-    /// What is in a file, or nothing.
+    /// Returns the content of a file, or `None` if it cannot be read.
     async fn content(&self, path: &str) -> Option<String> {
         let got = self.get(path).await;
         (got.status == 200).then_some(got.text)
@@ -110,7 +110,7 @@ impl Home {
 }
 
 impl Editor {
-    /// As others see the session.
+    /// Returns the shortened session id that other clients see.
     fn shown(&self) -> String {
         format!("{}...", &self.id[..20])
     }
@@ -123,7 +123,7 @@ fn check(answer: &Response, status: u16, body: Value) {
     assert_eq!(answer.headers["content-type"], "application/json");
 }
 
-/// The file is locked by `editor` since the start for half an hour.
+/// Checks that `editor` has held the lock on the file for half an hour's ttl since the start.
 #[track_caller]
 fn check_locked(answer: &Response, editor: &Editor) {
     let body = json!({
@@ -136,7 +136,7 @@ fn check_locked(answer: &Response, editor: &Editor) {
     check(answer, 423, body);
 }
 
-/// An error in this dialect's shape that says `word`.
+/// Checks an error in this dialect's shape whose text contains `word`.
 #[track_caller]
 fn check_refused(answer: &Response, status: u16, word: &str) {
     assert_eq!(answer.status, status, "{answer:?}");

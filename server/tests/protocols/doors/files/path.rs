@@ -1,4 +1,4 @@
-//! Nothing outside the folder can be read or written, whatever the path says.
+//! Tests that no path can read or write anything outside the directory.
 
 use std::os::unix::fs::symlink;
 
@@ -66,7 +66,7 @@ async fn a_symbolic_link_leads_nowhere() {
     }
     let made = home.send(Some(&editor), Method::POST, "/folder-link/new/", "").await;
     check_refused(&made, 409, "not a folder");
-    // Whoever put it there had a reason: it is neither written through nor replaced.
+    // The server neither writes through a symbolic link nor replaces it.
     check_refused(&home.put(&editor, "/file-link", "ours").await, 409, "symbolic link");
     let secret = std::fs::read_to_string(outside.path().join("secret")).expect("the file");
     assert_eq!(secret, "secret");
@@ -119,12 +119,12 @@ async fn reserved_names_are_never_files_at_the_root() {
     for name in reserved {
         for path in [format!("/{name}/nothing/here"), format!("/{name}")] {
             let refused = home.put(&editor, &path, "x").await;
-            // The same file, by its other names.
+            // These paths name the same file through other prefixes.
             let is_file = path.starts_with("/files/") || path.starts_with("/dav/");
             let expected: &[u16] = if is_file { &[201, 204] } else { &[404, 405] };
             assert!(expected.contains(&refused.status), "{path}: {refused:?}");
         }
-        // Below /files they are names like any other.
+        // Below `/files` these are ordinary names.
         let path = format!("/files/{name}");
         let written = home.put(&editor, &path, name).await;
         assert_eq!(written.status, 201, "{path}");
@@ -132,7 +132,7 @@ async fn reserved_names_are_never_files_at_the_root() {
         assert_eq!(written.headers["location"], path.as_str());
         assert_eq!(home.content(&path).await.as_deref(), Some(name));
     }
-    // However it is written.
+    // Percent-encoding does not change that.
     assert_eq!(home.put(&editor, "/%76%31/x", "x").await.status, 404);
 }
 
@@ -144,7 +144,7 @@ async fn a_file_is_the_same_below_files_and_at_the_root() {
     assert_eq!(home.content("/a/b").await.as_deref(), Some("x"));
     home.lock(&editor, "/a/b", "acquire").await;
     assert_eq!(home.lock(&other, "/files/a/b", "acquire").await.status, 423);
-    // An encoded slash is a slash: it must not make another lock of the same file.
+    // An encoded slash is a slash. It must not name a second lock for the same file.
     assert_eq!(home.lock(&other, "/a%2Fb", "acquire").await.status, 423);
 }
 

@@ -1,4 +1,4 @@
-//! Reading: whole, in part, or not at all.
+//! Tests of reading files: in full, in ranges, or not at all.
 
 use hyper::Method;
 

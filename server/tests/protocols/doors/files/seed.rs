@@ -1,4 +1,4 @@
-//! Seed 002, sentence by sentence.
+//! Tests of the dialect's original specification (002), one for each sentence.
 
 use leasehold_testkit::json;
 

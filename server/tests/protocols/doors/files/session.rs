@@ -1,4 +1,4 @@
-//! Sessions.
+//! Tests of files sessions.
 
 use hyper::Method;
 use leasehold_server::serve::Settings;

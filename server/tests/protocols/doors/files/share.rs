@@ -1,4 +1,5 @@
-//! The shares that a lock on a file takes of the folders around it: not limited by other clients, and never shown.
+//! Tests of the shared leases that a lock on a file takes on its parent directories. They do not count against other
+//! clients and are never shown.
 
 use hyper::Method;
 use leasehold_testkit::{json, settings};
@@ -37,7 +38,7 @@ async fn more_locks_are_held_in_a_folder_than_one_lock_can_have_holders() {
     assert_eq!(home.put(&other, "/d/new", "x").await.status, 201);
     assert_eq!(home.put(&other, "/elsewhere", "x").await.status, 201);
     assert_eq!(home.delete(&other, "/d/new").await.status, 204);
-    // Each of them still keeps the folder from being removed.
+    // Each lock still prevents the removal of the directory.
     assert_eq!(home.put(&other, "/d/new", "x").await.status, 201);
     assert_eq!(home.delete(&other, "/d").await.status, 423);
 }
@@ -49,12 +50,12 @@ async fn a_lock_on_a_name_where_nothing_is_locks_nothing_below_it() {
     assert_eq!(home.acquire(&one, "/team").await, 200);
     assert_eq!(home.put(&other, "/team", "x").await.status, 423);
     assert_eq!(home.put(&other, "/team/a", "x").await.status, 201);
-    // The name is a folder's by now, and the lock still locks nothing below it.
+    // `/team` is a directory now, but the lock on that name still covers nothing below it.
     assert_eq!(home.put(&other, "/team/b", "x").await.status, 201);
     assert_eq!(home.put(&other, "/team/in/c", "x").await.status, 201);
     assert_eq!(home.acquire(&other, "/team/d").await, 200);
     assert_eq!(home.delete(&other, "/team/a").await.status, 204);
-    // Nor does it let its holder remove what others have locked there.
+    // The lock does not let its holder remove files that others have locked there.
     assert_eq!(home.delete(&one, "/team").await.status, 423);
 }
 
@@ -108,7 +109,7 @@ async fn in_maintenance_the_holder_of_a_lock_writes_and_nobody_else_does() {
         assert_eq!(home.acquire(&one, path).await, 200);
     }
     home.maintenance(true).await;
-    // What is held can be renewed and written under, whether or not the file is there.
+    // In maintenance mode, held locks can be renewed and written under, whether or not the file exists.
     assert_eq!(home.acquire(&one, "/d/old").await, 200);
     assert_eq!(home.put(&one, "/d/old", "2").await.status, 200);
     assert_eq!(home.put(&one, "/d/new", "2").await.status, 201);

@@ -1,4 +1,4 @@
-//! An upload that stops in the middle until the test goes on with it.
+//! Tests of an upload that pauses in the middle until the test continues it.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::net::TcpStream;
 
 use crate::doors::files::{Editor, Home, MINUTE_MS, check_locked, check_refused};
 
-/// A `PUT` whose head was sent, and whose lock the server has taken.
+/// A `PUT` whose head was sent. The server has acquired its lock.
 pub(crate) struct Slow {
     stream: TcpStream,
 }
 
 impl Slow {
-    /// Begins an upload of this many bytes and waits until it has the lock.
+    /// Starts an upload of this many bytes and waits until it holds the lock.
     pub(crate) async fn begin(home: &Home, editor: &Editor, path: &str, n_bytes: usize) -> Self {
         let slow = Self::send(home, editor, path, n_bytes).await;
         let status = format!("{path}?lock=status");
@@ -41,7 +41,7 @@ impl Slow {
         self.stream.write_all(bytes.as_bytes()).await.expect("sent");
     }
 
-    /// Sends the rest and reads the whole answer.
+    /// Sends the rest and reads the whole response.
     pub(crate) async fn finish(mut self, bytes: &str) -> String {
         self.more(bytes).await;
         let mut answer = String::new();

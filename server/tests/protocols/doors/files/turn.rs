@@ -1,4 +1,4 @@
-//! One file, several writers at once: whichever worker serves them, and by whichever path.
+//! Tests of concurrent writers of one file, through several worker threads and both paths.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ async fn of_those_who_want_to_be_the_first_one_is() {
         }
         let n_created = statuses.iter().filter(|status| **status == 201).count();
         assert_eq!(n_created, 1, "round {round}: {statuses:?}");
-        // Whoever comes while another upload of the session is under way may find the file locked.
+        // A request that arrives during another upload of the session can find the file locked.
         assert!(statuses.iter().all(|status| [201, 412, 423].contains(status)), "{statuses:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Requests nobody should send.
+//! Tests of malformed requests.
 
 use hyper::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::doors::files::{Home, check_refused};
 
-/// Bytes as they are, and everything that comes back.
+/// Sends raw bytes and returns everything the server sends back.
 pub(crate) async fn raw(home: &Home, request: &str) -> String {
     let mut stream = TcpStream::connect(home.local.address).await.expect("a connection");
     stream.write_all(request.as_bytes()).await.expect("sent");
@@ -20,7 +20,7 @@ async fn a_method_a_file_does_not_know_is_405() {
     let home = Home::start().await;
     for method in [Method::OPTIONS, Method::PATCH, Method::TRACE] {
         for path in ["/f", "/", "/files/f", "/files/f?lock=acquire", "/f?limit=1&what=else"] {
-            // At the root WebDAV says that it is spoken here.
+            // At the root, `OPTIONS` belongs to WebDAV, which announces itself there.
             if method == Method::OPTIONS && path == "/" {
                 continue;
             }

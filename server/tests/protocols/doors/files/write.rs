@@ -1,4 +1,4 @@
-//! Writing and removing.
+//! Tests of writing and removing files.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -112,7 +112,7 @@ async fn a_write_whose_condition_fails_changes_nothing() {
     check_refused(&refused, 412, "Precondition failed");
     assert_eq!(home.content("/f").await.as_deref(), Some("old"));
     assert_eq!(home.get("/new").await.status, 404);
-    // Nor is the lock kept.
+    // The failed write did not keep the lock.
     let headers = [("if-match", tag)];
     let written = home.send_with(Some(&other), Method::PUT, "/f", &headers, "new").await;
     assert_eq!(written.status, 200);

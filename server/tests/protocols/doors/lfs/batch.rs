@@ -1,4 +1,4 @@
-//! The batch: what can be refused is refused there.
+//! Tests of the batch call, which refuses early whatever the later transfer would refuse.
 
 use leasehold_testkit::{Method, Value, json};
 
@@ -17,7 +17,7 @@ async fn each_object_is_told_what_to_do() {
         ("basic".into(), "sha256".into())
     );
     let objects = batch.get("objects");
-    // It is there already.
+    // This object is already stored.
     assert_eq!(objects[0], json!({"oid": there, "size": 7, "authenticated": true}));
     let upload = &objects[1]["actions"]["upload"];
     let href = format!("http://{}/lfs/team/app/objects/{NONE}", scene.local.address);
@@ -67,7 +67,7 @@ async fn what_does_not_fit_is_refused_before_it_comes() {
     })
     .await;
     let one = "1".repeat(64);
-    // They have to fit together.
+    // The objects have to fit into the quota together.
     let batch = scene.batch("upload", &[(NONE, 600), (&one, 401), (&one, 801), (&one, 400)]).await;
     let objects = batch.get("objects").as_array().unwrap();
     let codes: Vec<_> = objects.iter().map(|object| object["error"]["code"].clone()).collect();
@@ -75,7 +75,7 @@ async fn what_does_not_fit_is_refused_before_it_comes() {
     let message = |n: usize| objects[n]["error"]["message"].as_str().unwrap();
     assert!(message(1).contains("files-quota"), "{}", message(1));
     assert!(message(2).contains("lfs-object-bytes-max"), "{}", message(2));
-    // Whoever comes with it all the same is refused then.
+    // An upload that does not fit is refused even without a batch call before it.
     let content = [7; 600];
     scene.push(&content).await;
     let more = [8; 600];
@@ -86,7 +86,7 @@ async fn what_does_not_fit_is_refused_before_it_comes() {
     let full = put(path.clone(), more.to_vec()).await.unwrap();
     is(&full, 507);
     is(&put(path, vec![8; 801]).await.unwrap(), 413);
-    // And what is in other repositories, and in files, counts with it.
+    // Content of other repositories and dialects counts toward the same quota.
     let written = scene.local.client.post("/terraform/a", json!("x".repeat(600))).await.unwrap();
     is(&written, 507);
 }

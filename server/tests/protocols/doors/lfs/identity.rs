@@ -1,4 +1,4 @@
-//! Who asks: Basic with an API key; tickets for transfers, which are never answered 401.
+//! Tests of authentication: Basic with an API key, and tickets for transfers. A transfer never gets 401.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -71,7 +71,7 @@ async fn each_call_needs_its_right() {
     let guarded = Guarded::new().await;
     let refused = guarded.send("", "POST /lfs/team/app/locks", lock_request("x")).await;
     is(&refused, 401);
-    // By this git-lfs knows that it is to send a name and a password.
+    // This header makes git-lfs send a name and a password.
     assert_eq!(refused.headers["lfs-authenticate"], "Basic realm=\"leasehold\"");
     let told = "any name, and an API key as the password";
     assert!(refused.text_of("message").contains(told), "{refused:?}");
@@ -89,7 +89,7 @@ async fn each_call_needs_its_right() {
     let verified = guarded.send("alice", "POST /lfs/team/app/locks/verify", json!({})).await;
     assert_eq!(verified.get("ours")[0]["path"], "x", "{verified:?}");
     let unlock = format!("POST /lfs/team/app/locks/{}/unlock", id_of(&locked));
-    // Only whoever may is told to.
+    // Only a principal that is allowed to force an unlock gets the advice to do so.
     for (who, told) in [("bob", "--force takes it away"), ("reader", "only they, or whoever")] {
         let refused = guarded.send(who, &unlock, json!({"force": false})).await;
         is(&refused, 403);
@@ -138,7 +138,7 @@ async fn a_transfer_is_never_answered_401() {
             assert!(!answer.headers.contains_key("www-authenticate"), "{answer:?}");
         }
     }
-    // Elsewhere a ticket is nothing.
+    // A ticket is not a credential for other calls.
     let ticket =
         guarded.action("alice", "upload", b"x").await["header"]["x-leasehold-ticket"].clone();
     let headers = [("x-leasehold-ticket", ticket.as_str().unwrap())];
@@ -155,7 +155,7 @@ async fn a_ticket_is_for_one_object_one_way_one_repository_and_a_while() {
     let upload = guarded.action("alice", "upload", b"content").await;
     is(&scene.act(Method::PUT, &upload, &[], b"content").await, 200);
     is(&scene.act(Method::GET, &upload, &[], b"").await, 403);
-    // Another object takes another ticket, whichever way it goes.
+    // Each object needs its own ticket, for upload and for download.
     let (this, other) = (oid(b"content"), oid(b"other"));
     let mut swapped = upload.clone();
     swapped["href"] = upload["href"].as_str().unwrap().replace(&this, &other).into();
@@ -172,7 +172,7 @@ async fn a_ticket_is_for_one_object_one_way_one_repository_and_a_while() {
     let href = elsewhere["href"].as_str().unwrap().replace("/team/app/", "/team/other/");
     elsewhere["href"] = href.into();
     is(&scene.act(Method::GET, &elsewhere, &[], b"").await, 403);
-    // Two who are not the same are nobody.
+    // A ticket and a key of different principals are refused.
     let other = guarded.proof("bob");
     let both = [("authorization", other.as_str())];
     is(&scene.act(Method::GET, &download, &both, b"").await, 403);
@@ -184,7 +184,7 @@ async fn a_ticket_is_for_one_object_one_way_one_repository_and_a_while() {
     let over = scene.act(Method::GET, &download, &[], b"").await;
     is(&over, 403);
     assert!(over.text_of("message").contains("has expired"), "{over:?}");
-    // A key serves by itself too.
+    // A key works without a ticket too.
     let key = [("authorization", own.as_str())];
     let path = format!("/lfs/team/app/objects/{}", oid(b"content"));
     is(&scene.local.client.send_with(Method::GET, &path, &key, "").await.unwrap(), 200);

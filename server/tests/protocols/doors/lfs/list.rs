@@ -1,4 +1,4 @@
-//! Lists of locks: in pages that lead on, one by its path or id, ours and theirs apart.
+//! Tests of lists of locks: pages, filters by path or id, and own locks separate from others'.
 
 use leasehold_testkit::{Response, Value, json};
 

@@ -1,4 +1,4 @@
-//! Locking: every refusal is a message, because git-lfs shows nothing else.
+//! Tests of locking. Every refusal has a message, because that is all git-lfs shows.
 
 use leasehold_testkit::{Value, folder, json, settings};
 
@@ -70,7 +70,7 @@ async fn whoever_has_it_by_another_dialect_is_named() {
         *metadata,
         json!({"repository": "team/app", "path": "x.bin", "ref": "refs/heads/main"})
     );
-    // What Terraform locks has an id for an owner; who that is, it says beside it.
+    // A Terraform lock has an id as its owner. The user's name is in a separate field, which the message shows.
     let scene = Scene::with(|settings| settings.dialect.terraform.namespace = "lfs".into()).await;
     let info = json!({"ID": "a35dde15-8243", "Who": "ann@laptop"});
     let line = "/terraform/team%2Fapp%2Fx.bin/lock";
@@ -136,7 +136,7 @@ async fn a_repository_is_its_name_however_it_is_written() {
         let seen = scene.send("", &format!("GET {path}"), Value::Null).await;
         assert_eq!(seen.get("locks")[0]["id"], *id, "{path}: {seen:?}");
     }
-    // A lock of another repository is none of this one's, though the name of the one begins with the other.
+    // A lock of another repository does not appear, even if one repository's name is a prefix of the other's.
     let seen = scene.send("", "GET /lfs/team/locks", Value::Null).await;
     assert_eq!(*seen.get("locks"), json!([]), "{seen:?}");
     for line in ["POST /lfs/team/locks/ID/unlock", "POST /lfs/other/locks/ID/unlock"] {

@@ -1,4 +1,4 @@
-//! Git LFS, request by request as git-lfs 3.3 sends them. The real one is tried by `scripts/doors`.
+//! Tests of Git LFS, request by request as git-lfs 3.3 sends them. `scripts/doors` tests the real client.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 const KIND: &str = "application/vnd.git-lfs+json";
 
-/// A server, and git-lfs' requests to it.
+/// A server, and git-lfs requests to it.
 struct Scene {
     local: Local,
 }
@@ -32,7 +32,7 @@ impl Scene {
         Self { local: Local::start(settings).await }
     }
 
-    /// As somebody who says so: nobody is asked for a proof here.
+    /// Sends a request as `who`. The server has no authentication and accepts any user name.
     async fn send(&self, who: &str, line: &str, body: Value) -> Response {
         let basic = format!("Basic {}", STANDARD.encode(format!("{who}:pw")));
         let proof = [("authorization", basic.as_str())];
@@ -69,7 +69,7 @@ impl Scene {
         self.send("", "POST /lfs/team/app/objects/batch", body).await
     }
 
-    /// As git-lfs moves content: where and how it was told, and nothing else.
+    /// Transfers content as git-lfs does: to the address and with the headers from the batch response.
     async fn act(
         &self,
         method: Method,
@@ -85,7 +85,7 @@ impl Scene {
         self.local.client.send_with(method, path, &headers, body.to_vec()).await.unwrap()
     }
 
-    /// Uploads some content, as a push does.
+    /// Uploads content as a push does, and returns its object id.
     async fn push(&self, content: &[u8]) -> String {
         let oid = oid(content);
         let batch = self.batch("upload", &[(&oid, content.len() as i64)]).await;

@@ -1,4 +1,4 @@
-//! Objects: checked against their names, published whole, read whole or in part.
+//! Tests of objects: checked against their names, stored atomically, read in full or in part.
 
 use leasehold_testkit::{Method, Response, folder, json, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,7 +34,7 @@ async fn an_object_is_what_its_name_says_or_nothing() {
         is(&put(&scene, wrong, b"content").await, 422);
         is(&get(&scene, wrong, &[]).await, 422);
     }
-    // It is this repository's and no other's.
+    // The object belongs to this repository only.
     let other = scene.local.client.get(&format!("/lfs/team/other/objects/{name}")).await;
     is(&other, 404);
     is(&put(&scene, &oid(b""), b"").await, 200);
@@ -98,7 +98,7 @@ async fn one_object_that_comes_twice_at_once_counts_once() {
     assert!(metrics.contains("files_bytes 3000"), "{metrics}");
 }
 
-/// Whatever comes after an answer that did not wait for the body.
+/// The refusal must arrive although the server closes the connection without reading the body.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upload_that_is_too_large_is_refused_before_it_comes() {
     let scene = Scene::with(|settings| settings.dialect.lfs.object_bytes_max = 100).await;

@@ -1,4 +1,4 @@
-//! What is said before the first lock, what arrives together, and what is no command at all.
+//! Tests of Redis connections: the commands before the first lock, pipelines, and malformed commands.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -159,9 +159,11 @@ async fn a_silent_client_may_stay_unless_a_setting_says_otherwise() {
     for (idle_timeout, stays) in [(None, true), (Some(idle), false)] {
         let scene = Scene::with(settings(None), |settings| {
             settings.dialect.redis.idle_timeout = idle_timeout;
-            // What goes for HTTP does not go for it; but so soon at the latest somebody looks.
+            // The HTTP idle timeout does not apply to Redis connections, but it determines how soon the server checks
+            // them.
             settings.http.idle_timeout = idle;
-            // Whoever has said something is idle from then on, not from when a first word would have been late.
+            // A client that has sent a command is idle from then on. The deadline for its first command no longer
+            // applies.
             let header_timeout = if stays { Duration::from_secs(3) } else { 2 * PATIENCE };
             settings.http.header_timeout = header_timeout;
         })
@@ -249,7 +251,7 @@ async fn a_server_that_stops_hangs_up() {
 async fn what_stands_in_a_transaction_is_not_done() {
     let scene = Scene::new().await;
     let mut client = scene.connect().await;
-    // As redis-py sends a pipeline unless told otherwise.
+    // redis-py sends a pipeline as a transaction by default.
     let all = ["MULTI", "SET mu1 v NX", "SET mu2 v NX PX 60000", "EXEC", "EXISTS mu1 mu2"];
     client.send(&all.map(request).concat()).await;
     let aborted = "-EXECABORT Transaction discarded";

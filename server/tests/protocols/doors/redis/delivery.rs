@@ -1,10 +1,11 @@
-//! A lock is its client's once the system has taken the answer, and nobody's before.
+//! Tests that a lock belongs to its client once the operating system has accepted the response, and that otherwise it
+//! is released.
 
 use leasehold_testkit::settings;
 
 use crate::doors::redis::{Scene, request};
 
-/// More than the buffers of any socket take.
+/// More bytes than the buffers of a socket hold.
 const HUGE_BYTES: usize = 32 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Several keys at once, as redlock for Node.js has them: all or none.
+//! Tests of several keys in one command, as the Node.js library redlock sends them: all are locked, or none.
 
 use crate::doors::redis::Scene;
 

@@ -1,4 +1,4 @@
-//! Who asks: an API key as the password, and the rules that go with it.
+//! Tests of authentication: an API key as the password, and the rules for its principal.
 
 use leasehold_server::audit;
 use leasehold_testkit::{Value, settings};
@@ -67,7 +67,7 @@ async fn a_client_has_so_long_to_authenticate_and_so_much_to_say() {
     let scene = with(std::time::Duration::from_secs(3)).await;
     let mut known = scene.connect().await;
     known.check(&format!("AUTH {} => OK", files.key("taker"))).await;
-    // One says nothing, one asks, and one sends a command that never ends.
+    // One client sends nothing, one sends a command without a key, and one sends a command that never ends.
     for begun in ["", "PING\r\n", "*2\r\n$4\r\nAUTH\r\n$8000\r\nx"] {
         let mut client = scene.connect().await;
         client.send(begun.as_bytes()).await;
@@ -93,7 +93,7 @@ async fn a_client_has_so_long_to_authenticate_and_so_much_to_say() {
         assert!(told.starts_with("-ERR Protocol error") && told.contains(why), "{told}");
         assert_eq!(client.read().await, "end");
     }
-    // What follows AUTH at once may be as long as ever.
+    // Once the client is authenticated, a command can be as long as usual, even in the same packet as AUTH.
     let mut client = scene.connect().await;
     let auth = request_of(&["AUTH", files.key("taker")]);
     client.send(&[auth, request_of(&["SET", "job", &long, "NX", "PX", "1"])].concat()).await;
@@ -130,7 +130,7 @@ async fn nobody_does_anything_before_it_is_known_who_they_are() {
     let mut other = guarded.scene.connect().await;
     let other_key = guarded.key("other");
     other.check(&format!("HELLO 3 AUTH default {other_key} => {{\"server\" ...")).await;
-    // Another principal sees how the value begins, and the value proves nothing in its hands.
+    // Another principal sees only the start of the value, and cannot use the full value as a proof.
     other
         .check(&format!(
             r#"
@@ -231,7 +231,7 @@ async fn what_is_taken_from_another_principal_is_told() {
     revoker.check(&format!("AUTH {} => OK", guarded.key("revoker"))).await;
     taker.check("SET a me NX PX 60000 => OK\nSET b me NX PX 60000 => OK").await;
     revoker.check("PEXPIRE a 5000 => 1\nDEL a none => 1\nPEXPIRE b 0 => 1\nDEL b => 0").await;
-    // The right to take locks away in one namespace makes no operator.
+    // The right to revoke locks in one namespace does not make a principal an operator.
     let text = std::fs::read_to_string(guarded.files.folder().join("audit.log")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let told: Vec<_> = lines
@@ -258,7 +258,7 @@ async fn beyond_its_limit_a_client_renews_and_releases_and_prepares_to() {
     let (mut client, mut other) = (guarded.scene.connect().await, guarded.scene.connect().await);
     client.check(&format!("AUTH {} => OK", guarded.key("taker"))).await;
     other.check(&format!("AUTH {} => OK", guarded.key("other"))).await;
-    // What makes no sense counts, too.
+    // Invalid commands count toward the request limit too.
     client
         .check(&format!(
             r#"

@@ -1,4 +1,4 @@
-//! One lock: taking it, looking at it, extending it, giving it back.
+//! Tests of one lock: acquiring, reading, extending and releasing it.
 
 use leasehold_testkit::{Method, folder, json, settings};
 
@@ -79,7 +79,7 @@ async fn a_script_may_be_sent_as_a_text() {
     let words = ["EVAL", text, "1", "job", "me"];
     client.send(&request_of(&words)).await;
     assert_eq!(client.read().await, "1");
-    // What LOAD answers is what EVALSHA understands.
+    // `EVALSHA` accepts the hash that `SCRIPT LOAD` returned.
     client.send(&request_of(&["SCRIPT", "LOAD", text])).await;
     let sha = client.read().await.replace('"', "");
     client.check("SET job me NX PX 1000 => OK").await;
@@ -194,7 +194,7 @@ async fn no_other_dialect_shows_the_whole_value_of_a_lock() {
     let names = ["f1a2b3c4..."];
     let scene = held("default", "job").await;
     shown::check(&shown::by_name(&scene.local, "default", "job").await, &names, secret);
-    // Nor does a lock that expired.
+    // An expired lock does not show its value either.
     let set = format!("SET gone {value} NX PX 1");
     assert_eq!(scene.connect().await.ask(&set).await, "OK");
     scene.local.advance_ms(10);

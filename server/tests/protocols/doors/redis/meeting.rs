@@ -1,4 +1,4 @@
-//! The same locks by other dialects.
+//! Tests of Redis locks seen through other dialects.
 
 use leasehold_testkit::{json, settings};
 
@@ -14,7 +14,7 @@ async fn a_database_is_a_namespace() {
         .check("SELECT 16 => -ERR DB index is out of range: there are 16 (redis-databases)")
         .await;
     client.check("GET job => \"me\"").await;
-    // The value proves the lock, so others see how it begins.
+    // The value proves the lock, so other clients see only its start.
     for (namespace, owner) in [("redis", "m..."), ("redis-3", "y...")] {
         let seen = scene.local.client.get(&format!("/v1/namespaces/{namespace}/locks/job")).await;
         assert_eq!(seen.get("holders")[0]["owner_id"], owner, "{seen:?}");

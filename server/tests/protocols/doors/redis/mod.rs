@@ -1,4 +1,4 @@
-//! Lock clients of Redis, byte by byte. What the real ones make of it is in `scripts/doors`.
+//! Tests of the Redis protocol, byte by byte. `scripts/doors` tests real Redis lock libraries.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -19,15 +19,15 @@ use leasehold_testkit::{Local, settings};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than anything here takes, however busy the machine is.
+/// Test timeout, longer than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Delete and expire if equal, as redis-py has them.
+/// Hashes of the redis-py scripts that delete or extend a key if its value matches.
 const DELETE: &str = "c3f8721cbb97f72bc19e972846bd7aaf91901658";
 const EXTEND: &str = "a4e8783852e6b949f9ef3a97212805108459a890";
 const EXPIRE: &str = "1cac51482acf5858da00f6d685d68f886cd6b6b2";
 
-/// A server that listens for lock clients of Redis.
+/// A server that listens for Redis clients.
 struct Scene {
     local: Local,
     address: SocketAddr,
@@ -50,7 +50,7 @@ impl Scene {
         Client { stream: TcpStream::connect(self.address).await.unwrap() }
     }
 
-    /// The number behind the metric of this name.
+    /// Returns the value of the metric with this name.
     async fn metric(&self, name: &str) -> u64 {
         let text = self.local.client.get("/metrics").await.text;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -58,25 +58,25 @@ impl Scene {
     }
 }
 
-/// One connection.
+/// A connection of a Redis client.
 struct Client<S> {
     stream: S,
 }
 
-/// Words as a client sends them.
+/// Encodes words as a Redis command.
 fn request_of(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len());
     words.iter().for_each(|word| bytes += &format!("${}\r\n{word}\r\n", word.len()));
     bytes.into_bytes()
 }
 
-/// A line of words.
+/// Encodes a line of words as a Redis command.
 fn request(line: &str) -> Vec<u8> {
     request_of(&line.split(' ').collect::<Vec<_>>())
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
-    /// Sends a line of words and gives back the answer.
+    /// Sends a line of words and returns the response.
     async fn ask(&mut self, line: &str) -> String {
         self.send(&request(line)).await;
         self.read().await
@@ -86,7 +86,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// One answer: `OK`, `7`, `"text"`, `nil`, `-ERR ...`, `[...]`, `{...}`; `end` if there is none any more.
+    /// Returns one response as text: `OK`, `7`, `"text"`, `nil`, `-ERR ...`, `[...]` or `{...}`. Returns `end` at the
+    /// end of the stream.
     async fn read(&mut self) -> String {
         tokio::time::timeout(PATIENCE, self.value()).await.expect("an answer in time")
     }
@@ -125,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         Some(String::from_utf8_lossy(&line[..line.len() - 2]).into_owned())
     }
 
-    /// Each line is a command and what it is answered, or what that begins with if it ends with `...`.
+    /// Runs a script. Each line is a command and its expected response; `...` at the end matches any rest.
     async fn check(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (command, expected) = line.split_once(" => ").expect("a command and its answer");

@@ -1,4 +1,4 @@
-//! Semaphores of redis-semaphore: so many may be in at once.
+//! Tests of the semaphores of the library redis-semaphore, which have a limited number of holders.
 
 use crate::doors::redis::Scene;
 
@@ -35,7 +35,7 @@ async fn so_many_are_in_at_once() {
             "#
         ))
         .await;
-    // The client's clock decides nothing; the server's does.
+    // The client's clock does not matter; the server's clock decides.
     client.check(&format!("EVALSHA {JOIN} 1 s 1 a 1000 99999999999999 => 1")).await;
     client.check(&format!("EVALSHA {JOIN} 1 s 1 b 1000 0 => 0")).await;
     scene.local.advance_ms(1000);
@@ -60,7 +60,7 @@ async fn several_places_are_taken_together_or_none() {
             "#
         ))
         .await;
-    // What was granted of those three is given back, soon but not at once.
+    // The server first grants some of the three permits and releases them soon afterwards.
     let free = async |_: &leasehold_testkit::Client| {
         let mut client = scene.connect().await;
         client.ask(&format!("EVALSHA {JOIN_MANY} 1 s 5 2 c 1000 0")).await == "1"

@@ -1,4 +1,4 @@
-//! Who asks: Basic with an API key, and the rights on states.
+//! Tests of authentication: Basic with an API key, and the rights on states.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -65,7 +65,7 @@ async fn each_call_needs_its_right() {
         ("writer", "LOCK /terraform/dev", info(A, "a"), 403),
         ("writer", "LOCK /terraform/prod", info(A, "a"), 200),
         ("writer", &format!("POST /terraform/prod?ID={A}"), "{}".into(), 200),
-        // The id proves nothing in the hands of another.
+        // Another principal cannot use the lock id as a proof.
         ("other", &format!("POST /terraform/prod?ID={A}"), "{}".into(), 409),
         ("other", "UNLOCK /terraform/prod", info(A, "a"), 409),
         ("reader", "POST /terraform/prod", "{}".into(), 403),
@@ -75,7 +75,7 @@ async fn each_call_needs_its_right() {
         ("", "GET /terraform/prod", String::new(), 401),
         ("writer", "GET /terraform/dev", String::new(), 403),
         ("reader", "UNLOCK /terraform/prod", String::new(), 403),
-        // Whoever may take locks away may force.
+        // A principal with the right to revoke can force an unlock.
         ("other", "UNLOCK /terraform/prod", String::new(), 200),
         ("other", "LOCK /terraform/prod", info(A, "a"), 200),
         ("writer", "UNLOCK /terraform/prod", String::new(), 403),

@@ -1,4 +1,4 @@
-//! Locking: who has it is told so that every version of Terraform shows it.
+//! Tests of locking: a refusal names the holder in a way that every version of Terraform prints.
 
 use leasehold_testkit::{json, settings};
 
@@ -15,7 +15,7 @@ async fn a_lock_is_one_clients_until_it_gives_it_back() {
         ("LOCK /terraform/team%2Fapp", "UNLOCK /terraform/team%2Fapp"),
     ] {
         scene.is(&scene.send(lock, info(A, "ann@laptop")).await, 200);
-        // Its answer may have been lost.
+        // The client might not have received the first response.
         scene.is(&scene.send(lock, info(A, "ann@laptop")).await, 200);
         let refused = scene.send(lock, info(B, "bob@desk")).await;
         scene.is(&refused, 423);
@@ -27,7 +27,7 @@ async fn a_lock_is_one_clients_until_it_gives_it_back() {
         let refused = scene.send(unlock, info(B, "bob@desk")).await;
         scene.is(&refused, 409);
         scene.is(&scene.send(unlock, info(A, "ann@laptop")).await, 200);
-        // Nobody has it: that is what was wanted.
+        // An unlock of a free lock succeeds, because the lock is free as the client wanted.
         scene.is(&scene.send(unlock, info(A, "ann@laptop")).await, 200);
         scene.is(&scene.send(lock, info(B, "bob@desk")).await, 200);
         scene.is(&scene.send(unlock, info(B, "bob@desk")).await, 200);
@@ -78,7 +78,7 @@ async fn whoever_has_it_by_another_dialect_is_named() {
         (refused.text_of("Who"), refused.text_of("Operation")),
         ("nightly".into(), "locks".into())
     );
-    // It is not Terraform's to end.
+    // Terraform cannot end a lock that another dialect granted.
     scene.is(&scene.send("UNLOCK /terraform/prod", "").await, 409);
     scene.is(&scene.send("POST /terraform/prod", "{}").await, 423);
     let path = "/v1/namespaces/terraform/locks/prod";
@@ -148,7 +148,7 @@ async fn nothing_reaches_the_terminals_of_others() {
         let why = format!("{field}: has a control character");
         assert!(refused.text_of("error").contains(&why), "{refused:?}");
     }
-    // Others call themselves what they like.
+    // In other dialects, an owner name can contain any characters.
     let path = "/v1/namespaces/terraform/locks/prod/acquire";
     let held = json!({"owner_id": "ci\u{1b}[2J", "ttl_ms": 60_000});
     scene.is(&scene.local.client.post(path, held).await.unwrap(), 200);
@@ -198,7 +198,7 @@ async fn the_whole_id_of_a_lock_is_shown_nowhere() {
         assert!(answer.text.contains("a35dde15..."), "{what}: {answer:?}");
         assert!(!answer.text.contains("643f541c206f"), "{what}: {answer:?}");
     }
-    // Nor can it be found by what is not shown of it.
+    // The console's search does not match the hidden part of the id.
     scene.is(&scene.send("LOCK /terraform/prod", info(id, "ann@laptop")).await, 200);
     for (part, is_found) in [("a35dde15", true), ("a35dde15-8", false), ("643f541c206f", false)] {
         let page = scene.get(&format!("/console?q={part}")).await.text;

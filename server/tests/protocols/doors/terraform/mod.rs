@@ -1,5 +1,5 @@
-//! The http backend of Terraform, request by request as Terraform 1.11 sends them. The real one is tried by
-//! `scripts/doors`.
+//! Tests of Terraform's `http` backend, request by request as Terraform 1.11 sends them. `scripts/doors` tests the real
+//! client.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -11,7 +11,7 @@ mod write;
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, Method, Response, json, settings};
 
-/// A server, and Terraform's requests to it.
+/// A server, and Terraform requests to it.
 struct Scene {
     local: Local,
 }
@@ -43,7 +43,7 @@ impl Scene {
     }
 }
 
-/// What Terraform sends with a lock.
+/// Returns the lock info that Terraform sends.
 fn info(id: &str, who: &str) -> String {
     json!({
         "ID": id, "Operation": "OperationTypeApply", "Info": "", "Who": who, "Version": "1.11.4",

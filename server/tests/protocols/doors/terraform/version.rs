@@ -1,4 +1,4 @@
-//! The versions a state had.
+//! Tests of the earlier versions of a state.
 
 use leasehold_testkit::settings;
 
@@ -27,7 +27,7 @@ async fn the_last_versions_are_kept_and_can_be_gone_back_to() {
     assert_eq!((restored.status, restored.number("version")), (200, 6));
     assert_eq!(scene.get("/terraform/team%2Fapp").await.text, "{\"serial\":3}");
     assert_eq!(versions().await, [6, 5, 4]);
-    // Under a lock only its holder goes back.
+    // While the state is locked, only the holder can restore a version.
     scene.is(&scene.send("LOCK /terraform/team%2Fapp", info(A, "ann@laptop")).await, 200);
     let restore = "POST /terraform/team%2Fapp/versions/5/restore";
     scene.is(&scene.send(restore, "").await, 423);

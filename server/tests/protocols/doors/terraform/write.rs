@@ -1,4 +1,4 @@
-//! Writing: only under the lock, and never under one that was lost.
+//! Tests of writing: only the lock's holder can write, and not after it lost the lock.
 
 use leasehold_testkit::{json, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,11 +19,11 @@ async fn while_it_is_locked_only_the_holder_writes() {
     assert!(refused.text_of("ID").contains("held by ann@laptop"), "{refused:?}");
     assert_eq!(scene.get("/terraform/prod").await.text, "{\"serial\":1}");
     scene.is(&scene.send("UNLOCK /terraform/prod", info(A, "ann@laptop")).await, 200);
-    // An id that has no lock any more writes nothing, also if nobody else has it.
+    // A write with the id of an ended lock is refused, even if the lock is free.
     let refused = scene.send(&format!("POST /terraform/prod?ID={A}"), "{}").await;
     scene.is(&refused, 409);
     assert!(refused.text_of("error").contains("was lost"), "{refused:?}");
-    // Without a lock (-lock=false) there is one for the write.
+    // A write without a lock (`-lock=false`) acquires one for its duration.
     scene.is(&scene.send("POST /terraform/prod", "{\"serial\":2}").await, 200);
     scene.is(&scene.send("LOCK /terraform/prod", info(B, "bob@desk")).await, 200);
 }
@@ -37,7 +37,7 @@ async fn a_lock_that_is_lost_during_the_upload_publishes_nothing() {
         "POST /terraform/prod?ID={A} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nConnection: close\r\n\r\n12345"
     );
     upload.write_all(head.as_bytes()).await.unwrap();
-    // It has begun once it has looked at the lock: the draft is there.
+    // Wait until the upload has checked the lock and started its draft file.
     let revoke = json!({"reason": "test"});
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     let path = "/v1/namespaces/terraform/locks/prod/revoke";
@@ -78,7 +78,7 @@ async fn states_and_files_share_one_quota() {
     scene.is(&full.unwrap(), 507);
     let fits = scene.local.client.send_with(put, "/a.txt", &headers, "x".repeat(300)).await;
     scene.is(&fits.unwrap(), 201);
-    // What is the server's own is nobody's file.
+    // The server's internal files cannot be read as files.
     scene.is(&scene.get("/files/.leasehold/terraform/prod").await, 400);
 }
 
@@ -91,7 +91,7 @@ async fn what_was_damaged_on_the_way_changes_nothing() {
         let headers = [("content-md5", md5)];
         scene.local.client.send_with(method, path, &headers, body.to_owned()).await.unwrap()
     };
-    // Of `{"serial":1}` and of `{"ID":"x"}`.
+    // The MD5 sums of `{"serial":1}` and of `{"ID":"x"}`.
     let (of_state, of_info) = ("gx6MBZ08q5IljbRUUECeSw==", "bGWERLbJ4vg9K4Cm2SJlkg==");
     for (line, md5, body, status) in [
         ("POST /terraform/prod", of_state, "{\"serial\":2}", 400),
@@ -119,7 +119,7 @@ async fn a_lock_that_was_lost_and_had_again_is_another() {
          Connection: close\r\n\r\n"
     );
     upload.write_all(head.as_bytes()).await.unwrap();
-    // The body is asked for once the lock was looked at.
+    // The server requests the body only after it has checked the lock.
     let mut go_on = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
     upload.read_exact(&mut go_on).await.unwrap();
     upload.write_all(b"12345").await.unwrap();
@@ -133,6 +133,6 @@ async fn a_lock_that_was_lost_and_had_again_is_another() {
     upload.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 409 "), "{answer}");
     assert_eq!(scene.get("/terraform/prod").await.text, "bob's");
-    // With the lock it has now it may write.
+    // With its current lock the client can write.
     scene.is(&scene.send(&format!("POST /terraform/prod?ID={A}"), "ann's").await, 200);
 }

@@ -1,0 +1,11 @@
+//! The few small things that every part of the server needs. Nothing here knows about requests, stores or protocols.
+
+pub mod calendar;
+pub mod clock;
+pub mod complaint;
+#[doc(hidden)]
+pub mod pace;
+pub mod probe;
+pub mod random;
+pub mod runtime;
+pub mod sync;

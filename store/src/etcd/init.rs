@@ -1,0 +1,150 @@
+//! A new store. Nothing else ever makes one: a prefix that was emptied must not become a store with tokens from 1.
+
+use std::path::Path;
+
+use leasehold_etcd::{Client, KeyValue, Op, Options, RangeRequest, Txn, When};
+
+use super::cluster::{Cluster, Remote};
+use super::guard::put_once;
+use super::keys::Keys;
+use super::memory::Noted;
+use super::value::{self, FORMAT, HeadValue, Id};
+use crate::{Error, Place};
+
+/// Reaches etcd for a store under this prefix.
+pub fn connect(options: Options, prefix: &str) -> Result<Remote, Error> {
+    let keys = Keys::new(prefix);
+    Remote::connect(options, vec![keys.head(), keys.leader()]).map_err(Error::Refused)
+}
+
+/// How many keys there are under this prefix.
+pub async fn n_keys(client: &Client, prefix: &str) -> Result<i64, leasehold_etcd::Error> {
+    let mut n_tries = client.n_members();
+    loop {
+        n_tries -= 1;
+        match client.range(counting(prefix)).await {
+            // After an error the next member is asked.
+            Err(_) if n_tries > 0 => {}
+            found => return found.map(|found| found.count),
+        }
+    }
+}
+
+fn counting(prefix: &str) -> RangeRequest {
+    let (key, range_end) = Keys::new(prefix).all();
+    RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() }
+}
+
+/// Makes a store under this prefix, where nothing may be yet.
+pub fn init(cluster: &dyn Cluster, prefix: &str) -> Result<(), Error> {
+    let keys = Keys::new(prefix);
+    let unreachable = |error: leasehold_etcd::Error| Error::Refused(error.to_string());
+    let n_keys = cluster.range(counting(prefix)).map_err(unreachable)?.count;
+    if n_keys > 0 {
+        return Err(taken(&keys, n_keys));
+    }
+    check_apart(cluster, &keys)?;
+    let id = value::encode(&Id::new(leasehold_base::random::bytes(), 0, 0));
+    let head = value::encode(&HeadValue::of(Place::default()));
+    let txn = Txn::default()
+        .when(keys.id(), When::Absent)
+        .when(keys.head(), When::Absent)
+        .then(Op::Put(keys.id(), id.clone(), 0))
+        .then(Op::Put(keys.head(), head, 0));
+    let put = put_once(cluster, txn, (keys.id(), &id)).map_err(unreachable)?;
+    put.map(drop).ok_or_else(|| taken(&keys, 1))
+}
+
+/// Nothing can be made where something is.
+pub(super) fn taken(keys: &Keys, n_keys: i64) -> Error {
+    let prefix = keys.prefix();
+    Error::Refused(format!(
+        "there is something under {prefix} in etcd already ({n_keys} keys): a store is made where nothing is"
+    ))
+}
+
+/// Fails if a store would be among the keys of another one, which may delete what it finds there.
+pub(super) fn check_apart(cluster: &dyn Cluster, keys: &Keys) -> Result<(), Error> {
+    let around = keys.around();
+    if around.is_empty() {
+        return Ok(());
+    }
+    let ids = around.iter().fold(Txn::default(), |txn, keys| txn.then(Op::Get(keys.id())));
+    let unreachable = |error: leasehold_etcd::Error| Error::Refused(error.to_string());
+    let answer = cluster.txn(ids.request()).map_err(unreachable)?;
+    let is_store = |n: &usize| {
+        let found = answer.found(*n);
+        found.is_some_and(|found| value::decode::<Id>(&found.key, &found.value).is_ok())
+    };
+    let Some(n) = (0..around.len()).find(is_store) else { return Ok(()) };
+    Err(Error::Refused(format!(
+        "{} is among the keys of the store under {}: a store needs a prefix of its own, such as {}",
+        keys.prefix(),
+        around[n].prefix(),
+        keys.beside()
+    )))
+}
+
+/// Which store is there, and the bytes that say so; `None`: there is none. The error says in words why it cannot be
+/// read, or not by this program.
+pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<Option<(Id, Vec<u8>)>, String> {
+    let txn = Txn::default().then(Op::Get(keys.id())).request();
+    let answer = cluster.txn(txn).map_err(|error| error.to_string())?;
+    let Some(found) = answer.found(0) else { return Ok(None) };
+    Ok(Some((read(keys, found)?, found.value.clone())))
+}
+
+/// Which store it is, as the key says.
+pub(super) fn read(keys: &Keys, found: &KeyValue) -> Result<Id, String> {
+    serde_json::from_slice(&found.value).map_err(|error| {
+        let key = String::from_utf8_lossy(&found.key);
+        format!(
+            "the value of {key}, which says what store is under {}, cannot be read: {error}. Stop every server, delete \
+             it (etcdctl del {key}) and restore a backup (leasehold restore BACKUP --store ...)",
+            keys.prefix()
+        )
+    })
+}
+
+/// Fails if this program cannot read a store.
+pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
+    if id.format <= FORMAT {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "the store under {} has format {}, and this program (version {}) reads only formats up to {FORMAT}: it neither \
+         leads nor follows. Install a newer version on this machine",
+        keys.prefix(),
+        id.format,
+        env!("CARGO_PKG_VERSION")
+    )))
+}
+
+/// There is no store.
+pub(super) fn missing(keys: &Keys) -> Error {
+    Error::Refused(format!(
+        "there is no store under {} in etcd. If there was one, restore a backup of it (leasehold restore BACKUP \
+         --store ...); `leasehold init --store` makes one whose tokens begin at 1",
+        keys.prefix()
+    ))
+}
+
+/// There is no store, and this server remembers one.
+pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
+    Error::Refused(format!(
+        "there is no store under {} in etcd, and this server remembers {noted}: restore a backup of it (leasehold \
+         restore BACKUP --store ...). A store made anew would grant the same tokens again",
+        keys.prefix()
+    ))
+}
+
+/// This folder is of a node of another store.
+pub(super) fn foreign(data: &Path, keys: &Keys, noted: &Noted, id: &Id) -> Error {
+    let (data, prefix, store) = (data.display(), keys.prefix(), &id.store);
+    Error::Refused(format!(
+        "{data} belongs to a node of another store: it remembers {noted}, and under {prefix} in etcd is {store}. If \
+         that one was made because the other was lost, it grants the same tokens again: stop every server, delete it \
+         (etcdctl del --prefix {prefix}) and restore a backup of the other one (leasehold restore BACKUP --store ...). \
+         If this server is to be one of {store}, give it an empty folder (--data)"
+    ))
+}

@@ -1,0 +1,126 @@
+//! Keeps the seat while its writer goes on, and writes down how far that came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_base::pace;
+use leasehold_core::mutant;
+use leasehold_etcd::Kind;
+
+use super::aide::{Aide, Shared};
+use super::cluster::Cluster;
+use super::compaction::Compaction;
+use super::memory::Memory;
+use super::watch::Watch;
+use crate::{Dismissal, Error, Health, Place};
+
+/// A writer that has done nothing for so long hangs, and must lose the seat. It writes or confirms every second.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// A thread that keeps etcd's lease. It ends with this.
+pub(super) struct Keeper(Aide<State>);
+
+pub(super) struct State {
+    /// When the writer last did something.
+    alive_at: Duration,
+    /// The last record that is known to be durable.
+    place: Place,
+    /// Why another node has to lead, if so.
+    dismissed: Option<Dismissal>,
+}
+
+/// The lease to keep.
+pub(super) struct Lease {
+    pub(super) id: i64,
+    /// For so many seconds.
+    pub(super) ttl: i64,
+}
+
+impl Keeper {
+    pub(super) fn start(
+        cluster: Arc<dyn Cluster>,
+        lease: Lease,
+        place: Place,
+        memory: Memory,
+        (compaction, watch, health): (Option<Compaction>, Watch, Arc<Health>),
+    ) -> Result<Self, Error> {
+        let state = State { alive_at: pace::now(), place, dismissed: None };
+        let work = move |shared: &Shared<State>| {
+            keep(shared, &*cluster, &lease, memory, (compaction, watch, &health));
+            health.pulse().left();
+        };
+        Aide::start("keeper", state, work).map(Self)
+    }
+
+    /// The writer does something.
+    pub(super) fn goes_on(&self) {
+        self.0.state().alive_at = pace::now();
+    }
+
+    /// This is durable, and we know it.
+    pub(super) fn settled(&self, place: Place) {
+        self.0.state().place = place;
+    }
+
+    /// Is another node to lead?
+    pub(super) fn is_dismissed(&self) -> bool {
+        self.0.state().dismissed.is_some()
+    }
+
+    /// Returns why another node has to lead, if so.
+    pub(super) fn dismissal(&self) -> Option<Dismissal> {
+        self.0.state().dismissed.clone()
+    }
+
+    /// Keeps it no longer, and gives it back.
+    pub(super) fn leave(&mut self) {
+        self.0.leave();
+    }
+}
+
+fn keep(
+    shared: &Shared<State>,
+    cluster: &dyn Cluster,
+    lease: &Lease,
+    mut memory: Memory,
+    (mut compaction, mut watch, health): (Option<Compaction>, Watch, &Health),
+) {
+    health.pulse().kept();
+    let every = Duration::from_secs(lease.ttl.unsigned_abs().max(1)) / 3;
+    while !shared.rest(every) {
+        let (is_stuck, place) = {
+            let state = shared.state();
+            (pace::now().saturating_sub(state.alive_at) > STUCK_AFTER, state.place)
+        };
+        memory.note_own(place);
+        compaction.iter_mut().for_each(|compaction| compaction.tend(cluster));
+        if is_stuck && !mutant!(KeptThoughStuck) {
+            tracing::error!("the writer hangs; the seat is not kept");
+            continue;
+        }
+        for _ in 0..cluster.n_members() {
+            match cluster.lease_keep_alive(lease.id) {
+                Ok(_) => {
+                    health.pulse().kept();
+                    break;
+                }
+                Err(error) if error.kind == Kind::LeaseGone => {
+                    // The writer finds out by itself, by what it compares.
+                    tracing::warn!("the lease of the seat is over");
+                    break;
+                }
+                Err(error) => tracing::debug!(%error, "the seat could not be kept"),
+            }
+        }
+        // Only then: whatever this takes must not cost the seat.
+        if let Ok(dismissed) = watch.look(cluster, health) {
+            shared.state().dismissed = dismissed;
+        }
+    }
+    memory.note_own(shared.state().place);
+    memory.flush();
+    // Whoever comes next need not wait for it to run out.
+    if let Err(error) = cluster.lease_revoke(lease.id) {
+        tracing::debug!(%error, "the lease of the seat was not given back");
+    }
+}

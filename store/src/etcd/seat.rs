@@ -1,0 +1,428 @@
+//! The seat of a store in etcd: following whoever has it, and taking it when nobody does.
+
+mod options;
+mod takeover;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold_base::clock::Clock;
+use leasehold_base::pace;
+use leasehold_etcd::{Op, Txn, When};
+
+pub use self::options::{Compact, Options};
+use self::takeover::CaughtUp;
+use super::cluster::Cluster;
+use super::compaction::Compaction;
+use super::follower::Follower;
+use super::handover::BackOff;
+use super::init;
+use super::keeper::Keeper;
+use super::keys::Keys;
+use super::look::Look;
+use super::memory::{Memory, instance, receipt};
+use super::presence::{Described, Presence};
+use super::reading::{Read, Reading, Unread};
+use super::space::{SpaceWatch, Watching};
+use super::value::{self, Drained, Id, RewoundValue, leader_in};
+use crate::{Broken, Error, Followed, Health, Leader, News, NodeFolder, Place, Seat, Taken, Told};
+
+/// How long etcd keeps the seat of a leader that is gone, in seconds.
+const SEAT_TTL: i64 = 2;
+/// After a takeover that failed, the next is not tried before this.
+const BACK_OFF: Duration = Duration::from_millis(500);
+/// What is wrong is not said more often than this.
+const TROUBLE_EVERY: Duration = Duration::from_secs(3);
+/// A leader that is seen for so long is alive: a seat that was put back with the rest of etcd has run out by then.
+const LIVE_AFTER: Duration = Duration::from_secs(10);
+
+/// However fast a leader writes, nobody looks more often than this: each look has etcd's members agree on something.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Which store it is, and the bytes that say so.
+struct Known {
+    id: Id,
+    bytes: Vec<u8>,
+}
+
+/// One node's part in the seat.
+pub struct EtcdSeat {
+    cluster: Arc<dyn Cluster>,
+    keys: Keys,
+    options: Options,
+    folder: NodeFolder,
+    clock: Arc<dyn Clock>,
+    memory: Memory,
+    /// Not there at first, and after a time in the seat.
+    follower: Option<Follower>,
+    /// What it read while the seat could not be had after all.
+    untold: Vec<Told>,
+    id: Option<Known>,
+    leader: Option<Leader>,
+    /// Drawn once for the folder.
+    instance: String,
+    /// Its own key, once it has read the store.
+    presence: Option<Presence>,
+    /// It had read everything when it last looked.
+    is_whole: bool,
+    /// It knows that what is in etcd is what was there last, and not an earlier state that was put back.
+    may_lead: bool,
+    /// Since when the same leader was seen, and in which revision it took the seat.
+    leader_since: Option<(i64, Duration)>,
+    rest_until: Option<Duration>,
+    /// When it last looked and found everything, by the clock it sleeps by.
+    looked_at: Option<Duration>,
+    /// There was something new when it last looked. As long as there is, being told of each record would cost etcd more
+    /// than being asked now and then.
+    is_busy: bool,
+    /// What was last said to be wrong, and when.
+    trouble: Option<(String, Duration)>,
+    health: Arc<Health>,
+    space: Option<SpaceWatch>,
+    /// How long it does not lead again after the others could not reach it.
+    back_off: Arc<Mutex<BackOff>>,
+}
+
+impl EtcdSeat {
+    /// Takes part under this prefix, and remembers what it has seen in this folder.
+    pub fn new(
+        cluster: Arc<dyn Cluster>,
+        prefix: &str,
+        options: Options,
+        folder: NodeFolder,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let memory = Memory::open(folder.path())?;
+        let instance = instance(folder.path())?;
+        Ok(Self {
+            cluster,
+            keys: Keys::new(prefix),
+            options,
+            folder,
+            clock,
+            memory,
+            follower: None,
+            untold: Vec::new(),
+            id: None,
+            leader: None,
+            instance,
+            presence: None,
+            is_whole: false,
+            may_lead: false,
+            leader_since: None,
+            rest_until: None,
+            looked_at: None,
+            is_busy: false,
+            trouble: None,
+            health: Arc::default(),
+            space: None,
+            back_off: Arc::default(),
+        })
+    }
+
+    /// Looks from now on how much room etcd has left.
+    pub fn watching_space(mut self, watching: Watching) -> Result<Self, Error> {
+        let (cluster, health) = (self.cluster.clone(), self.health.clone());
+        self.space = Some(SpaceWatch::start(cluster, watching, health)?);
+        Ok(self)
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        let Self { cluster, keys, clock, options, .. } = self;
+        let Options { limits, node, witness, .. } = options;
+        let (cluster, clock, witness) = (&**cluster, &**clock, witness.as_ref());
+        Reading { cluster, keys, clock, limits, node, witness }
+    }
+
+    /// Reads the whole store.
+    fn load(&mut self) -> Result<News, Error> {
+        self.memory = Memory::open(self.folder.path())?;
+        let noted = self.memory.noted().cloned();
+        let (id, bytes) = self.reading().id_of(noted.as_ref())?;
+        // What is known of another generation says nothing of this one.
+        self.may_lead &= self.id.as_ref().is_some_and(|known| known.bytes == bytes);
+        self.id = Some(Known { id: id.clone(), bytes });
+        if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
+            return Err(init::foreign(self.folder.path(), &self.keys, noted, &id));
+        }
+        if let Some(noted) = noted.as_ref().filter(|noted| noted.is_later_than(&id)) {
+            return Err(self.put_back(format!(
+                "it was restored {} times, and now is one that was restored {} times",
+                noted.n_restores, id.n_restores
+            )));
+        }
+        // Another generation was restored by an operator, who knows that it is not what it was.
+        let noted = noted.filter(|noted| noted.generation == id.generation);
+        let acknowledged = noted.as_ref().map(|noted| noted.place());
+        let boot = self.clock.boot_id();
+        let read = self.reading().all(acknowledged);
+        let Read { mut follower, told_after, told, look } = match read {
+            Ok(read) => read,
+            Err(Unread::Broken(broken)) => return Err(self.broken(broken)),
+            Err(Unread::Failed(error)) => return Err(error),
+        };
+        self.note_leader(&look);
+        let place = follower.place();
+        let is_new = place.seq == id.start;
+        self.may_lead |= noted.is_some() || is_new || self.options.lead_without_memory;
+        if let Some(at) = noted.and_then(|noted| noted.received(place, boot)) {
+            follower.received_before(at);
+        }
+        let last = follower.moment(&self.options.node, self.clock.boottime());
+        let (generation, seq) = (id.generation, place.seq);
+        let received = follower.received();
+        self.follower = Some(follower);
+        self.is_whole = true;
+        self.be_present(seq)?;
+        self.note(place, received);
+        Ok(News::State(Followed { generation, seq, last, told_after, told }))
+    }
+
+    /// Has the others see it, once it knows that this is its store.
+    fn be_present(&mut self, seq: u64) -> Result<(), Error> {
+        let Options { node, address, peering, never_lead, .. } = &self.options;
+        if let (Some(peering), None) = (peering, &self.presence) {
+            let (instance, health) = (self.instance.as_str(), self.health.clone());
+            let never_leads = *never_lead;
+            let described =
+                Described { node, instance, address, peering, seq, never_leads, health };
+            let presence = Presence::begin(self.cluster.clone(), &self.keys, described)?;
+            self.presence = Some(presence);
+        }
+        Ok(())
+    }
+
+    /// It cannot be read. Whoever leads has everything in memory and goes on, unless what is there is not what was
+    /// there.
+    fn broken(&mut self, broken: Broken) -> Error {
+        match broken {
+            Broken::Another(why) => self.put_back(why),
+            Broken::Damaged(why) => Error::Refused(format!(
+                "the store under {} is damaged in etcd: {why}. A server that leads puts back within {} seconds what \
+                 is missing; if nobody leads, or it is still damaged then, restore a backup (leasehold restore \
+                 BACKUP --store ...)",
+                self.keys.prefix(),
+                self.options.snapshots.check_every.as_secs(),
+            )),
+        }
+    }
+
+    /// What is there is not what was there: nobody may lead before an operator has looked at it. If one just has, the
+    /// store is of another generation by now, and what is wrong with the one before does not matter.
+    fn put_back(&mut self, why: String) -> Error {
+        let text = value::encode(&RewoundValue {
+            node: self.options.node.to_string(),
+            why: why.clone(),
+            n_restores: self.memory.noted().map_or(0, |noted| noted.n_restores),
+        });
+        let mut txn = Txn::default().when(self.keys.rewound(), When::Absent);
+        if let Some(known) = &self.id {
+            txn = txn.when(self.keys.id(), When::Is(&known.bytes));
+        }
+        let txn = txn.then(Op::Put(self.keys.rewound(), text, 0)).request();
+        if let Err(error) = self.cluster.txn(txn) {
+            tracing::error!(%error, "could not write down that etcd was put back");
+        }
+        Error::Refused(format!(
+            "the store under {} is not what it was: {why}. Was etcd restored from a snapshot? Nobody leads until \
+             an operator has looked at it: see `leasehold restore --store`",
+            self.keys.prefix()
+        ))
+    }
+
+    fn note_leader(&mut self, look: &Look) {
+        let found = look.leader();
+        let created_at = found.map(|found| found.create_revision);
+        if found.is_some() {
+            // It failed because somebody else was quicker.
+            self.rest_until = None;
+        }
+        let now = pace::now();
+        self.leader_since = match (self.leader_since, created_at) {
+            (Some((known, since)), Some(at)) if known == at => Some((at, since)),
+            (_, at) => at.map(|at| (at, now)),
+        };
+        let is_old = |(_, since)| now.saturating_sub(since) >= LIVE_AFTER;
+        self.may_lead |= self.leader_since.is_some_and(is_old);
+        self.leader = found.and_then(leader_in);
+    }
+
+    /// This record is durable, and was received then: by an earlier process of this node, perhaps.
+    fn note(&mut self, place: Place, received: Option<u64>) {
+        self.presence.iter().for_each(|presence| presence.came_to(place.seq));
+        let Some(Known { id, .. }) = &self.id else { return };
+        let (boot, now) = receipt(&*self.clock);
+        self.memory.note(id, place, (boot, received.unwrap_or(now)));
+    }
+
+    /// Can the seat be taken, as far as a look shows that had nothing else to tell?
+    fn prospect(&mut self, look: &Look, is_whole: bool, drained: Option<Drained>) -> News {
+        if look.is_rewound() {
+            let why = "etcd was put back to an earlier state: nobody may lead before `leasehold restore --store`";
+            return self.troubled(why.into());
+        }
+        if let Some(moved_to) = look.moved_to() {
+            return self.troubled(format!("the store has moved to {moved_to}: nobody may lead"));
+        }
+        let is_vacant = look.leader().is_none() && is_whole;
+        if is_vacant && (look.is_paused() || drained.is_some()) {
+            let what =
+                if drained.is_some() { "this server is drained" } else { "the servers are paused" };
+            let why = format!("nobody leads, and {what} (leasehold cluster status)");
+            return self.troubled(why);
+        }
+        if self.options.never_lead {
+            self.trouble = None;
+            return News::Quiet;
+        }
+        let is_resting = self.rest_until.is_some_and(|until| pace::now() < until);
+        if is_vacant && !self.may_lead {
+            let why = "nobody leads, and this node does not remember how far the journal went: see \
+                       --lead-without-memory";
+            return self.troubled(why.into());
+        }
+        self.trouble = None;
+        if is_vacant && !is_resting { News::Vacant } else { News::Quiet }
+    }
+
+    /// Says what is wrong, once. Where members of etcd are troubled in different ways, they would take turns for ever.
+    fn troubled(&mut self, why: String) -> News {
+        let now = pace::now();
+        let is_news = |(said, at): &(String, Duration)| {
+            *said != why && now.saturating_sub(*at) >= TROUBLE_EVERY
+        };
+        if self.trouble.as_ref().is_none_or(is_news) {
+            tracing::warn!(%why, "this server waits");
+            self.trouble = Some((why, now));
+        }
+        News::Quiet
+    }
+}
+
+impl Seat for EtcdSeat {
+    fn follow(&mut self, patience: Duration) -> Result<News, Error> {
+        self.is_whole = false;
+        if !self.untold.is_empty() {
+            return Ok(News::Records(std::mem::take(&mut self.untold)));
+        }
+        let Some(mut follower) = self.follower.take() else { return self.load() };
+        if !std::mem::take(&mut self.is_busy) {
+            self.cluster.wait(patience);
+        }
+        if let Some(at) = self.looked_at.take() {
+            pace::sleep((at + LOOK_EVERY).saturating_sub(pace::now()));
+        }
+        if let Some(why) = self.presence.as_ref().and_then(Presence::lost) {
+            self.follower = Some(follower);
+            return Ok(self.troubled(why));
+        }
+        let known = follower.place();
+        let look = match self.reading().look(known.seq + 1) {
+            Ok(look) => look,
+            Err(why) => {
+                self.follower = Some(follower);
+                return Ok(self.troubled(why));
+            }
+        };
+        self.note_leader(&look);
+        let head = match look.head(&self.keys) {
+            Ok(head) => head,
+            Err(error) => {
+                self.follower = Some(follower);
+                return Ok(self.troubled(error.to_string()));
+            }
+        };
+        if !look.is_of(self.id.as_ref().map_or(&[], |known| &known.bytes)) {
+            // An operator has restored it, or is about to.
+            return self.load();
+        }
+        if head.seq < known.seq || head.seq == known.seq && head.hash != known.hash {
+            let why = format!("its journal ended at {}, and now at {}", known.seq, head.seq);
+            return Err(self.put_back(why));
+        }
+        if look.is_gap(&self.keys, known) {
+            return self.load();
+        }
+        let told = match self.reading().take_in(&mut follower, &look) {
+            Ok(told) => told,
+            Err(broken) => return Err(self.broken(broken)),
+        };
+        let is_whole = follower.place() == head;
+        self.is_whole = is_whole;
+        self.looked_at = is_whole.then(pace::now);
+        let drained = look.drained(&self.keys, &self.options.node);
+        self.health.pulse().drained(drained == Some(Drained::Wholly));
+        self.health.pulse().seen(head.seq.saturating_sub(follower.place().seq));
+        self.follower = Some(follower);
+        self.is_busy = !told.is_empty();
+        if !told.is_empty() {
+            self.may_lead = true;
+            let place = self.follower.as_ref().map_or(known, Follower::place);
+            self.note(place, self.follower.as_ref().and_then(Follower::received));
+            return Ok(News::Records(told));
+        }
+        Ok(self.prospect(&look, is_whole, drained))
+    }
+
+    fn take(&mut self) -> Result<Option<Taken>, Error> {
+        self.rest_until = Some(pace::now() + BACK_OFF);
+        let Some((tenure, lease)) = self.campaign() else { return Ok(None) };
+        let Some(mut follower) = self.follower.take() else { return Ok(None) };
+        let place = follower.place();
+        let Options { compact, compact_every, .. } = self.options;
+        let compaction = match compact {
+            Compact::Own => Some(Compaction::new(self.keys.clone(), compact_every)),
+            Compact::Never => None,
+        };
+        let (cluster, memory) = (self.cluster.clone(), self.memory.again());
+        let health = self.health.clone();
+        let watch = self.watch(&tenure);
+        let lasts = Duration::from_secs(lease.ttl.unsigned_abs());
+        let keeper = Keeper::start(cluster, lease, place, memory, (compaction, watch, health))?;
+        // From here on the seat is given back if anything goes wrong.
+        let mut told = Vec::new();
+        let caught_up = self.caught_up(&mut follower, &mut told, &tenure)?;
+        match caught_up.map(|head_at| self.found(head_at)).transpose() {
+            Ok(Some(found)) => {
+                self.seated(CaughtUp { follower, told, found }, tenure, (keeper, lasts))
+            }
+            failed => {
+                // What was read need not be read again.
+                (self.follower, self.untold) = (Some(follower), told);
+                failed.map(|_| None)
+            }
+        }
+    }
+
+    fn leader(&self) -> Option<Leader> {
+        self.leader.clone()
+    }
+
+    fn find_leader(&mut self) -> Option<Leader> {
+        let txn = Txn::default().then(Op::Get(self.keys.leader())).request();
+        let answer = self.cluster.txn(txn).ok()?;
+        self.leader = answer.found(0).and_then(leader_in);
+        self.leader.clone()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    fn leave(&mut self) {
+        self.presence = None;
+        self.space = None;
+        // Whoever had the seat last has written down more than we know.
+        if self.follower.is_some() {
+            self.memory.flush();
+        }
+    }
+
+    fn health(&self) -> Arc<Health> {
+        self.health.clone()
+    }
+
+    fn is_near(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,392 @@
+//! Folding: what the journal says happened becomes what the tables say is.
+//!
+//! A chunk of records is folded in one transaction that also says how far it got, so a fold that is cut off
+//! anywhere is simply done again. Each chunk is worked out by the core itself: the rows it touches are
+//! imported into a small machine, the changes absorbed, and the result written back. A lease that came and
+//! went within a chunk never touches the disk.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leasehold_base::clock::Clock;
+use leasehold_base::complaint::Complaint;
+use leasehold_base::sync::{lock, whole};
+use leasehold_core::{Change, Incoherent, Limits, Machine, Row};
+use rusqlite::{Connection, OpenFlags};
+
+use super::digest::Digest;
+use super::disk::{Disk, keep_log, may_be_full};
+use super::touched::Touched;
+use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
+use crate::folder::Identity;
+use crate::{Chain, Error, Health, Place, Record, history};
+
+/// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
+const CHANGES_PER_CHUNK: usize = 2000;
+/// While the disk reserve is in use, the journal is folded at least this often, so that it stays short.
+const HURRY: Duration = Duration::from_millis(250);
+/// A breath between two chunks, for whoever commits meanwhile.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How far appending and folding have come.
+#[derive(Default)]
+pub(super) struct Progress {
+    folded_through: AtomicU64,
+    appended_through: AtomicU64,
+    /// What happened to the files, if they are no longer what their paths lead to.
+    lost: OnceLock<String>,
+    ending: Mutex<Option<Ending>>,
+    wake: Condvar,
+}
+
+/// How the thread is to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// After a last fold.
+    Folded,
+    /// At once.
+    Now,
+}
+
+impl Progress {
+    pub(super) fn start(&self, folded_through: u64, appended_through: u64) {
+        self.folded_through.store(folded_through, Release);
+        self.appended_through.store(appended_through, Release);
+    }
+
+    pub(super) fn folded_through(&self) -> u64 {
+        self.folded_through.load(Acquire)
+    }
+
+    pub(super) fn appended(&self, seq: u64) {
+        self.appended_through.fetch_max(seq, AcqRel);
+    }
+
+    pub(super) fn lost(&self) -> Option<String> {
+        self.lost.get().cloned()
+    }
+
+    /// Waits for the next round, or for the end.
+    fn wait(&self, interval: Duration) -> Option<Ending> {
+        let ending = lock(&self.ending);
+        let waited = self.wake.wait_timeout_while(ending, interval, |ending| ending.is_none());
+        *whole(waited).0
+    }
+
+    fn is_to_end_now(&self) -> bool {
+        *lock(&self.ending) == Some(Ending::Now)
+    }
+
+    fn end(&self, ending: Ending) {
+        *lock(&self.ending) = Some(ending);
+        self.wake.notify_all();
+    }
+}
+
+/// The thread that folds. It has ended when this is dropped, because it has files open that must be closed by then.
+pub(super) struct FoldThread {
+    thread: Option<JoinHandle<Result<(), Error>>>,
+    progress: Arc<Progress>,
+}
+
+impl FoldThread {
+    pub(super) fn start(
+        options: &Options,
+        clock: Option<Arc<dyn Clock>>,
+        folded: Folded,
+        shared: Shared,
+    ) -> Result<Self, Error> {
+        let mut files = files_of(&journal_path(&options.data))?;
+        files.extend(files_of(&tables_path(&options.data))?);
+        let Shared { progress, health, disk } = shared;
+        let work = Work {
+            journal: journal_path(&options.data),
+            tables: tables_path(&options.data),
+            files,
+            folded,
+            interval: options.fold_interval,
+            clock,
+            progress: progress.clone(),
+            health,
+            disk,
+            complaint: Complaint::default(),
+            history_complaint: Complaint::default(),
+        };
+        let thread = std::thread::Builder::new().name("fold".into()).spawn(|| work.run());
+        Ok(Self { thread: Some(thread.map_err(refused)?), progress })
+    }
+
+    /// Folds what is left and stops.
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        self.join(Ending::Folded)
+    }
+
+    fn join(&mut self, ending: Ending) -> Result<(), Error> {
+        self.progress.end(ending);
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|_| Err(refused("the fold thread panicked")))
+    }
+}
+
+impl Drop for FoldThread {
+    fn drop(&mut self) {
+        // Nobody asked for a last fold, and the journal keeps what this one did not do.
+        let _ = self.join(Ending::Now);
+    }
+}
+
+/// What the thread shares with the store.
+pub(super) struct Shared {
+    pub(super) progress: Arc<Progress>,
+    pub(super) health: Arc<Health>,
+    pub(super) disk: Arc<Disk>,
+}
+
+struct Work {
+    journal: PathBuf,
+    tables: PathBuf,
+    /// Of both databases.
+    files: Vec<Identity>,
+    folded: Folded,
+    interval: Duration,
+    /// The clock by which old history is deleted while nothing happens.
+    clock: Option<Arc<dyn Clock>>,
+    progress: Arc<Progress>,
+    health: Arc<Health>,
+    disk: Arc<Disk>,
+    /// Of folds that fail.
+    complaint: Complaint,
+    history_complaint: Complaint,
+}
+
+/// What the journal is folded into.
+pub(super) struct Folded {
+    pub(super) tables: Connection,
+    pub(super) history: history::Writer,
+    /// How far.
+    pub(super) place: Place,
+}
+
+impl Work {
+    fn run(mut self) -> Result<(), Error> {
+        // Folding can wait; whoever commits cannot.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
+        loop {
+            let is_tapped = self.health.disk().is_some_and(|disk| disk.is_tapped());
+            let interval = if is_tapped { self.interval.min(HURRY) } else { self.interval };
+            let ending = self.progress.wait(interval);
+            if ending == Some(Ending::Now) {
+                return Ok(());
+            }
+            let result = self.fold_all(ending.is_some());
+            self.health.fold_ended(result.as_ref().copied());
+            match result {
+                result if ending.is_some() => {
+                    if self.disk.has_reserve() && self.disk.is_scarce() {
+                        keep_log(&self.folded.tables).map_err(refused)?;
+                    }
+                    return result;
+                }
+                Err(error) => self.complaint.make(|n_before| {
+                    tracing::error!(%error, n_before, "fold failed; the journal is kept");
+                }),
+                Ok(()) => self.forget_history(),
+            }
+        }
+    }
+
+    /// A failure to delete history does not stop the fold, like a failure to write it.
+    fn forget_history(&mut self) {
+        let Some(clock) = &self.clock else { return };
+        if let Err(error) = self.folded.history.forget(clock.wall_ms()) {
+            self.history_complaint.make(|n_before| {
+                tracing::error!(%error, n_before, "cannot delete old history");
+            });
+        }
+    }
+
+    fn fold_all(&mut self, is_last: bool) -> Result<(), Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let journal = Connection::open_with_flags(&self.journal, flags).map_err(refused)?;
+        let target = self.progress.appended_through.load(Acquire);
+        while self.progress.folded_through() < target && !self.progress.is_to_end_now() {
+            let chunk = read_chunk(&journal, self.folded.place, target)?;
+            let Some((place, _)) = chunk.last() else { break };
+            let n_bytes = journal::n_bytes(&journal, self.folded.place.seq, place.seq)?;
+            self.check_files()?;
+            self.fold(&chunk)?;
+            self.check_files()?;
+            self.folded.place = *place;
+            self.progress.folded_through.store(place.seq, Release);
+            self.health.folded(n_bytes);
+            if !is_last {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds a chunk, from the reserve if the disk is full.
+    fn fold(&mut self, chunk: &Chunk) -> Result<(), Error> {
+        loop {
+            // History must not use up the reserve.
+            let is_tapped = self.health.disk().is_some_and(|disk| disk.is_tapped());
+            self.folded.history.pause(is_tapped);
+            match fold(&mut self.folded.tables, Some(&mut self.folded.history), chunk) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Other(error)) => return Err(error),
+                Err(Failure::Sqlite(error))
+                    if may_be_full(&error) && self.disk.release_for_fold() => {}
+                Err(Failure::Sqlite(error)) => return Err(super::trouble(&self.tables, error)),
+            }
+        }
+    }
+
+    /// What was read is ours, and what was folded will be found again: only then may the journal be trimmed.
+    fn check_files(&self) -> Result<(), Error> {
+        let Some(file) = self.files.iter().find(|file| !file.is_there()) else { return Ok(()) };
+        let why = self.progress.lost.get_or_init(|| file.lost());
+        Err(refused(why))
+    }
+}
+
+type Chunk = Vec<(Place, Record)>;
+
+fn read_chunk(journal: &Connection, after: Place, target: u64) -> Result<Chunk, Error> {
+    let (mut chunk, mut n_changes) = (Vec::new(), 0);
+    journal::read(journal, Chain::after(after), |place, record| {
+        n_changes += record.changes.len() + 1;
+        chunk.push((place, record));
+        let is_enough = place.seq >= target || n_changes >= CHANGES_PER_CHUNK;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(chunk)
+}
+
+/// Why a chunk was not folded.
+pub(super) enum Failure {
+    /// A read or a write of the tables failed.
+    Sqlite(rusqlite::Error),
+    Other(Error),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// Makes the tables what they are after these records, and has their history written before.
+pub(super) fn fold(
+    tables: &mut Connection,
+    history: Option<&mut history::Writer>,
+    chunk: &[(Place, Record)],
+) -> Result<(), Failure> {
+    let Some((folded, last)) = chunk.last() else { return Ok(()) };
+    let changes = || chunk.iter().flat_map(|(_, record)| &record.changes);
+    if changes().any(|change| matches!(change, Change::Restored { .. })) {
+        return fold_whole(tables, history, chunk);
+    }
+    let (meta, digest) = (load::meta(tables)?, Digest::get(tables)?);
+    let tx = tables.transaction()?;
+    let before = Touched::read(&tx, changes())?;
+    let mut block = history.as_ref().map(|history| history.begin());
+    let machine = absorb(meta, before.rows.clone(), chunk, block.as_mut()).map_err(refused)?;
+    add_history(history, block, *folded);
+    write_back(&tx, digest, before, &machine.export(), *folded, last)?;
+    Ok(tx.commit()?)
+}
+
+/// For a change that concerns everything.
+fn fold_whole(
+    tables: &mut Connection,
+    history: Option<&mut history::Writer>,
+    chunk: &[(Place, Record)],
+) -> Result<(), Failure> {
+    let Some((folded, last)) = chunk.last() else { return Ok(()) };
+    let mut all = Vec::new();
+    rows::for_each(tables, |row| {
+        all.push(row);
+        Ok::<_, rusqlite::Error>(())
+    })?;
+    let mut block = history.as_ref().map(|history| history.begin());
+    let machine = absorb(load::meta(tables)?, all, chunk, block.as_mut()).map_err(refused)?;
+    add_history(history, block, *folded);
+    Ok(load::rewrite(tables, &machine, *folded, Some(last.moment), |_| Ok(()))?)
+}
+
+fn absorb(
+    meta: Row,
+    rows: Vec<Row>,
+    chunk: &[(Place, Record)],
+    mut history: Option<&mut history::Block>,
+) -> Result<Machine, Incoherent> {
+    let rows = std::iter::once(meta).chain(rows);
+    let mut machine = Machine::import(Limits::default(), 0, rows)?;
+    let mut facts = Vec::new();
+    for (place, record) in chunk {
+        machine.absorb_and_tell(record.moment.lock_time, &record.changes, &mut facts)?;
+        for event in load::events(place.seq, record, facts.drain(..)) {
+            if let Some(block) = &mut history {
+                block.add(&event);
+            }
+        }
+    }
+    Ok(machine)
+}
+
+/// History that cannot be written is missed, and holds up nothing.
+fn add_history(
+    history: Option<&mut history::Writer>,
+    block: Option<history::Block>,
+    folded: Place,
+) {
+    let Some((history, block)) = history.zip(block) else { return };
+    if let Err(error) = history.add_or_miss(block, folded.seq) {
+        tracing::error!(%error, through = folded.seq, "history could not be written");
+    }
+}
+
+fn write_back(
+    tx: &Connection,
+    digest: Digest,
+    before: Touched,
+    after: &[Row],
+    folded: Place,
+    last: &Record,
+) -> rusqlite::Result<()> {
+    let mut digest = digest;
+    before.rows.iter().for_each(|row| digest.remove(row));
+    let mut gone = before;
+    for row in after {
+        digest.add(row);
+        match row {
+            Row::Lock(record) => drop(gone.locks.remove(&record.lock)),
+            Row::Session(record) => drop(gone.sessions.remove(&record.number)),
+            Row::Lease(record) => {
+                if gone.leases.remove(&record.number) {
+                    rows::delete_requests(tx, record.number)?;
+                }
+            }
+            Row::Namespace { name, .. } => drop(gone.namespaces.remove(name)),
+            Row::Meta { .. } => {}
+        }
+        rows::put(tx, row)?;
+    }
+    gone.namespaces.iter().try_for_each(|name| rows::delete_namespace(tx, name))?;
+    gone.locks.iter().try_for_each(|key| rows::delete_token(tx, key))?;
+    gone.sessions.iter().try_for_each(|number| rows::delete_session(tx, *number))?;
+    gone.leases.iter().try_for_each(|number| rows::delete_lease(tx, *number))?;
+    digest.put(tx)?;
+    load::put_meta(tx, &after[0], folded, Some(last.moment))
+}

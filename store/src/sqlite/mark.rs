@@ -1,0 +1,304 @@
+//! How far the journal goes, in a file of its own: written after each commit and before any answer.
+//!
+//! SQLite takes a log whose end is damaged for a shorter log. The mark knows better. It is exact after a crash of the
+//! process; it is synced only now and then, so that after a power failure it may be a second old, but it is never ahead
+//! of what is durable. Two slots in two blocks are written in turn, so that one of them is always whole.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leasehold_base::sync::{lock, whole};
+use leasehold_core::{Machine, Row};
+
+use super::refused;
+use crate::codec::{Damaged, Reader};
+use crate::{Error, Hash, Place};
+
+/// The name of the file.
+pub(super) const MARK: &str = "mark";
+
+const MAGIC: [u8; 8] = *b"LEASMRK1";
+const SLOTS: u64 = 2;
+/// Slots are this far from each other, so that no broken block takes both.
+const BLOCK_BYTES: u64 = 4096;
+const SLOT_BYTES: usize = 8 + 16 + 8 + 8 + Hash::BYTES + 3 * 8 + 4;
+/// A power failure makes the mark at most this old.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the mark says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Marked {
+    /// Whose it is.
+    pub(super) store_id: [u8; 16],
+    /// See [`crate::Loaded::generation`].
+    pub(super) generation: u64,
+    /// The last record that was acknowledged.
+    pub(super) place: Place,
+    /// What was not handed out yet at the last start, for whoever finds nothing but the mark.
+    pub(super) unused: Unused,
+}
+
+/// Tokens and numbers that were not handed out yet at some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Unused {
+    /// Above the tokens of every namespace that is not known.
+    pub(super) floor: u64,
+    pub(super) lease: u64,
+    pub(super) session: u64,
+}
+
+impl Unused {
+    pub(super) fn of(machine: &Machine) -> Self {
+        match machine.export_meta() {
+            Row::Meta { next_lease, next_session, floor, .. } => {
+                Self { floor: floor.get(), lease: next_lease.0, session: next_session.0 }
+            }
+            _ => Self::default(),
+        }
+    }
+}
+
+/// What became of the file.
+#[derive(Clone, Copy)]
+pub(super) enum Found {
+    Missing,
+    Damaged,
+    Sound(Marked),
+}
+
+/// Reads the mark of a folder.
+pub(super) fn find(data: &Path) -> Result<Found, Error> {
+    let path = data.join(MARK);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        file => file.map_err(|error| trouble(&path, &error))?,
+    };
+    let mut bytes = vec![0; (SLOTS * BLOCK_BYTES) as usize];
+    let n = read_all(&file, &mut bytes).map_err(|error| trouble(&path, &error))?;
+    let slots = (0..SLOTS as usize).filter_map(|slot| {
+        let begin = slot * BLOCK_BYTES as usize;
+        let bytes = bytes[..n].get(begin..begin + SLOT_BYTES)?;
+        decode(bytes).ok()
+    });
+    Ok(slots.max_by_key(|marked| marked.place.seq).map_or(Found::Damaged, Found::Sound))
+}
+
+fn read_all(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut n = 0;
+    while n < bytes.len() {
+        match file.read_at(&mut bytes[n..], n as u64)? {
+            0 => break,
+            more => n += more,
+        }
+    }
+    Ok(n)
+}
+
+fn encode(marked: &Marked) -> Slot {
+    let Unused { floor, lease, session } = marked.unused;
+    let mut slot = Slot([0; SLOT_BYTES]);
+    slot.0[..8].copy_from_slice(&MAGIC);
+    slot.0[8..24].copy_from_slice(&marked.store_id);
+    slot.0[24..32].copy_from_slice(&marked.generation.to_le_bytes());
+    slot.0[56..64].copy_from_slice(&floor.to_le_bytes());
+    slot.0[64..72].copy_from_slice(&lease.to_le_bytes());
+    slot.0[72..80].copy_from_slice(&session.to_le_bytes());
+    slot.say(marked.place);
+    slot
+}
+
+/// The bytes of a slot. Of those only a few change from one record to the next, and these are written with each.
+struct Slot([u8; SLOT_BYTES]);
+
+impl Slot {
+    fn say(&mut self, place: Place) {
+        self.0[32..40].copy_from_slice(&place.seq.to_le_bytes());
+        self.0[40..56].copy_from_slice(&place.hash.0);
+        let checksum = crc32fast::hash(&self.0[..SLOT_BYTES - 4]);
+        self.0[SLOT_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<Marked, Damaged> {
+    let mut r = Reader(bytes);
+    let content = r.take(SLOT_BYTES - 4)?;
+    if crc32fast::hash(content).to_le_bytes() != r.fixed::<4>()? {
+        return Err(Damaged("its checksum is wrong"));
+    }
+    let mut r = Reader(content);
+    if r.fixed()? != MAGIC {
+        return Err(Damaged("it is no mark"));
+    }
+    let store_id = r.fixed()?;
+    let mut number = || r.fixed().map(u64::from_le_bytes);
+    let (generation, seq) = (number()?, number()?);
+    let hash = Hash(r.fixed()?);
+    let mut number = || r.fixed().map(u64::from_le_bytes);
+    let unused = Unused { floor: number()?, lease: number()?, session: number()? };
+    Ok(Marked { store_id, generation, place: Place { seq, hash }, unused })
+}
+
+/// The mark of a store in use.
+pub(super) struct Mark {
+    slot: Slot,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    path: PathBuf,
+    file: File,
+    is_unsynced: AtomicBool,
+    has_failed: AtomicBool,
+    is_over: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Mark {
+    /// Makes or takes over the file; what it says is durable when this returns.
+    pub(super) fn start(data: &Path, marked: Marked) -> Result<Self, Error> {
+        let path = data.join(MARK);
+        let why = |error: io::Error| trouble(&path, &error);
+        let file = write_new(&path, &marked).map_err(why)?;
+        File::open(data).and_then(|folder| folder.sync_all()).map_err(why)?;
+        let shared = Arc::new(Shared {
+            path,
+            file,
+            is_unsynced: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
+            is_over: Mutex::default(),
+            wake: Condvar::new(),
+        });
+        let thread = std::thread::Builder::new().name("mark".into()).spawn({
+            let shared = shared.clone();
+            move || shared.run()
+        });
+        Ok(Self { slot: encode(&marked), shared, thread: Some(thread.map_err(refused)?) })
+    }
+
+    /// This record is durable and may be answered for.
+    pub(super) fn write(&mut self, place: Place) -> io::Result<()> {
+        self.slot.say(place);
+        let offset = place.seq % SLOTS * BLOCK_BYTES;
+        self.shared.file.write_all_at(&self.slot.0, offset)?;
+        if self.shared.has_failed.load(Acquire) {
+            return Err(io::Error::other("it could not be synced"));
+        }
+        self.shared.is_unsynced.store(true, Release);
+        Ok(())
+    }
+
+    /// Returns the error for a record that cannot be acknowledged.
+    pub(super) fn unwritten(&self, error: &io::Error) -> Error {
+        Error::Unknown(format!("{}: {error}", self.shared.path.display()))
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        *lock(&self.shared.is_over) = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Syncs what was written, now and then and at the end.
+    fn run(&self) {
+        loop {
+            let is_over = lock(&self.is_over);
+            let waited = self.wake.wait_timeout_while(is_over, SYNC_INTERVAL, |is_over| !*is_over);
+            let is_over = *whole(waited).0;
+            if self.is_unsynced.swap(false, AcqRel)
+                && let Err(error) = self.file.sync_data()
+            {
+                tracing::error!(%error, "the mark could not be synced");
+                self.has_failed.store(true, Release);
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
+/// Both slots say the same, and both blocks have their place on the disk.
+fn write_new(path: &Path, marked: &Marked) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file =
+        options.create(true).truncate(false).read(true).write(true).mode(0o600).open(path)?;
+    let slot = encode(marked);
+    for n in 0..SLOTS {
+        let mut block = vec![0; BLOCK_BYTES as usize];
+        block[..SLOT_BYTES].copy_from_slice(&slot.0);
+        // One after the other, so that a crash leaves one that is whole.
+        file.write_all_at(&block, n * BLOCK_BYTES)?;
+        file.sync_all()?;
+    }
+    Ok(file)
+}
+
+fn trouble(path: &Path, error: &io::Error) -> Error {
+    refused(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(seq: u64) -> Marked {
+        Marked {
+            store_id: [3; 16],
+            generation: 7,
+            place: Place { seq, hash: Hash([seq as u8; 16]) },
+            unused: Unused { floor: 1, lease: 2, session: 3 },
+        }
+    }
+
+    fn seq(data: &Path) -> Option<u64> {
+        match find(data).expect("readable") {
+            Found::Sound(found) => {
+                assert_eq!(found, marked(found.place.seq));
+                Some(found.place.seq)
+            }
+            Found::Missing | Found::Damaged => None,
+        }
+    }
+
+    #[test]
+    fn the_newest_slot_counts_and_a_damaged_one_leaves_the_other() {
+        let data = tempfile::tempdir().expect("a folder");
+        assert!(matches!(find(data.path()), Ok(Found::Missing)));
+        let mut mark = Mark::start(data.path(), marked(5)).expect("a mark");
+        for n in 6..=9 {
+            mark.write(marked(n).place).expect("written");
+            assert_eq!(seq(data.path()), Some(n));
+        }
+        drop(mark);
+        let path = data.path().join(MARK);
+        let whole = std::fs::read(&path).expect("a file");
+        assert_eq!(whole.len() as u64, SLOTS * BLOCK_BYTES);
+        for bit in 0..SLOT_BYTES * 8 {
+            let flipped = |begin: usize| {
+                let mut bytes = whole.clone();
+                bytes[begin + bit / 8] ^= 1 << (bit % 8);
+                std::fs::write(&path, bytes).expect("written");
+                seq(data.path())
+            };
+            assert_eq!(flipped(0), Some(9), "bit {bit} of the older");
+            assert_eq!(flipped(BLOCK_BYTES as usize), Some(8), "bit {bit} of the newer");
+        }
+        for (n, expected) in [(0, None), (80, None), (BLOCK_BYTES as usize, Some(8))] {
+            std::fs::write(&path, &whole[..n]).expect("written");
+            assert_eq!(seq(data.path()), expected, "cut to {n} bytes");
+        }
+    }
+}

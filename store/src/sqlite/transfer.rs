@@ -1,0 +1,163 @@
+//! Whole stores, into a folder and out of it: what a store elsewhere was, or becomes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use leasehold_base::clock::{Clock, LockClock, Moment};
+use leasehold_core::Limits;
+use rusqlite::Connection;
+
+use super::backup::{self, Copied};
+use super::source::Source;
+use super::{
+    JOURNAL, Options, SqliteStore, TABLES, load, refused, schema, tables_path, trouble, trouble_in,
+};
+use crate::folder::{Making, Unfinished};
+use crate::{Draft, Error, Kind, Store, Whole};
+
+/// In the `meta` of the journal: where the store has moved to.
+pub(super) const CLOSED: &str = "closed";
+/// In the `meta` of the tables: how often the store was restored from a backup.
+pub(super) const N_RESTORES: &str = "n_restores";
+
+/// All that is in a backup, which is checked.
+pub fn read_backup(backup: &Path) -> Result<Whole, Error> {
+    let mut source = Source::at_rest(backup)?;
+    let state = backup::judged(&mut source)?;
+    let n_starts = schema::get::<i64>(&source.tables, "n_starts")?.unwrap_or(0) as u64;
+    let load::State { loaded, chain, .. } = state;
+    Ok(Whole {
+        store_id: load::store_id(&source.journal)?,
+        generation: loaded.generation,
+        n_restores: n_restores(&source.tables)?,
+        place: chain.place(),
+        epoch: n_starts.max(chain.epoch()),
+        last: loaded.last,
+        machine: loaded.machine,
+    })
+}
+
+/// How often a store was restored from a backup.
+pub(super) fn n_restores(tables: &Connection) -> Result<u64, Error> {
+    Ok(schema::get::<i64>(tables, N_RESTORES)?.unwrap_or(0) as u64)
+}
+
+/// A folder that is to have a store from elsewhere. Nobody takes it for one before it is complete.
+pub struct Arrival {
+    unfinished: Unfinished,
+    journal: Connection,
+    tables: Connection,
+    target: PathBuf,
+}
+
+impl Arrival {
+    /// A backup of a store elsewhere, in a new or empty folder.
+    pub fn backup(target: &Path, whole: &Whole) -> Result<Self, Error> {
+        Self::write(target, whole, Making::Backup)
+    }
+
+    /// A store that moves here, into a new or empty folder. It is of another generation: what clients remember of
+    /// events is not of this one.
+    pub fn moved(target: &Path, whole: &Whole) -> Result<Self, Error> {
+        Self::write(target, whole, Making::Migration)
+    }
+
+    fn write(target: &Path, whole: &Whole, making: Making) -> Result<Self, Error> {
+        let unfinished = Unfinished::begin(target, making)?;
+        let (journal, tables) = (unfinished.part(JOURNAL)?, unfinished.part(TABLES)?);
+        schema::create(whole.store_id, &journal, &tables)?;
+        let (journal, mut tables) = (schema::unsynced(&journal)?, schema::unsynced(&tables)?);
+        load::rewrite(&mut tables, &whole.machine, whole.place, whole.last, |tx| {
+            if making == Making::Backup {
+                schema::put(tx, "generation", whole.generation as i64)?;
+                schema::put(tx, "is_backup", 1)?;
+            }
+            schema::put(tx, "n_starts", whole.epoch as i64)?;
+            schema::put(tx, N_RESTORES, whole.n_restores as i64)?;
+            schema::seal(tx)
+        })
+        .map_err(|error| trouble(&tables_path(target), error))?;
+        Ok(Self { unfinished, journal, tables, target: target.into() })
+    }
+
+    /// It is complete.
+    pub fn complete(self) -> Result<Copied, Error> {
+        backup::complete(self.unfinished, self.journal, self.tables, &self.target)
+    }
+}
+
+/// A store in a folder that is about to move elsewhere. No server uses it.
+pub struct Departure {
+    store: SqliteStore,
+    clock: LockClock,
+}
+
+impl Departure {
+    /// Takes the folder, and all that is in it.
+    pub fn open(options: Options, clock: Arc<dyn Clock>) -> Result<(Self, Whole), Error> {
+        if !super::is_complete(&options.data) {
+            return Err(refused(format!("{} is no store", options.data.display())));
+        }
+        check_no_backup(&options.data)?;
+        let mut store = SqliteStore::open(options)?;
+        let loaded = store.load(Limits::default(), 0)?;
+        let tables = schema::open_tables(&store.options.data, &store.journal)?;
+        let whole = Whole {
+            store_id: load::store_id(&store.journal)?,
+            generation: loaded.generation,
+            n_restores: n_restores(&tables)?,
+            place: store.chain.place(),
+            epoch: loaded.epoch,
+            last: loaded.last,
+            machine: loaded.machine,
+        };
+        let clock = LockClock::resume(clock, whole.last);
+        Ok((Self { store, clock }, whole))
+    }
+
+    /// Closes it: no server starts from it any more. What moves is as of this last record, which changes nothing in it.
+    pub fn close(mut self, moved_to: &str, whole: &mut Whole) -> Result<(), Error> {
+        let moment: Moment = self.clock.moment();
+        let permit = self.store.reserve()?;
+        // Part of the same transaction as the record.
+        schema::set(&self.store.journal, CLOSED, moved_to)
+            .map_err(trouble_in(&self.store.journal))?;
+        self.store.append(permit, Draft { kind: Kind::Closed, moment, changes: &[] })?;
+        (whole.place, whole.last) = (self.store.chain.place(), Some(moment));
+        self.store.finish()
+    }
+}
+
+/// Fails if the folder is a backup, which a move would use up: its first start ends whatever was held.
+fn check_no_backup(data: &Path) -> Result<(), Error> {
+    if !load::is_backup(&Source::at_rest(data)?.tables)? {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{0} is a backup, or no server has started from it since it was restored or recovered: what it holds cannot \
+         move, because it ends by the first start. Put it in place instead: leasehold restore {0} --store TO",
+        data.display()
+    )))
+}
+
+/// Undoes a move from this folder.
+pub fn reopen(options: Options) -> Result<(), Error> {
+    let data = options.data.clone();
+    if !super::is_complete(&data) {
+        return Err(refused(format!("{} is no store", data.display())));
+    }
+    let store = SqliteStore::open_even_closed(options)?;
+    if schema::get::<String>(&store.journal, CLOSED)?.is_none() {
+        return Err(refused(format!("{} is not closed", data.display())));
+    }
+    schema::unset(&store.journal, CLOSED).map_err(trouble_in(&store.journal))
+}
+
+/// Where the store in this folder has moved to, if it has.
+pub(super) fn check_open(data: &Path, journal: &Connection) -> Result<(), Error> {
+    let Some(moved_to) = schema::get::<String>(journal, CLOSED)? else { return Ok(()) };
+    Err(refused(format!(
+        "{} was closed: its store has moved to {moved_to}. If nobody has used it there, `leasehold reopen` undoes it",
+        data.display()
+    )))
+}
