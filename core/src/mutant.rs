@@ -157,7 +157,8 @@ pub enum Mutant {
     ExpiredIsToldAsGranted,
     /// Engine: an undelivered grant is released in a later epoch, which might have delivered it.
     DepartureOfAnyEpoch,
-    /// Server: the receive time of a request is converted to lock time immediately, so a later clock correction is missed.
+    /// Server: the receive time of a request is converted to lock time immediately, so a later clock correction is
+    /// missed.
     ReceivedByOldClock,
     /// Engine: clients of a batch that might be durable are told that nothing was done.
     LostBatchToldNotLeading,

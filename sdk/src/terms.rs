@@ -230,9 +230,8 @@ pub(crate) async fn obtain<W: Wish>(
         };
         let error = match error {
             Some(error) if !is_spent(&error) => error,
-            // The process was suspended past the end of a lease, or a broken connection delayed the response for that
-            // long. This request id is used up. If the lease is still active after all, dropping the guard releases
-            // it.
+            // The lease ended before the client got the response, which a suspended process or a broken connection
+            // delayed. This request id is used up. If the lease is still active, dropping the guard releases it.
             _ => {
                 request_id = random::request_id();
                 doubt.end();
@@ -243,8 +242,7 @@ pub(crate) async fn obtain<W: Wish>(
         let has_others = wish.client().inner.transport.n_urls() > 1;
         let pause = pause.or_else(|| attempts.once_more(&error).filter(|_| has_others));
         let Some(pause) = pause else {
-            // A request without a wait has no position in a queue. The error reports that a lease might have been
-            // granted.
+            // Without a wait there is no position in a queue. The error reports that a lease might have been granted.
             if manner != Manner::Queue {
                 place.settle();
             }

@@ -106,9 +106,7 @@ pub(crate) struct Load {
 pub struct Metrics {
     book: Book,
     process: Process,
-    /// What was asked of locks.
     pub(crate) ops: Ops,
-    /// What happened to leases.
     pub(crate) leases: Leases,
     /// Requests that met a limit.
     pub(crate) refusals: Refusals,
@@ -166,11 +164,9 @@ pub struct Metrics {
     audit_left_out: Family<NoLabels, Counter>,
     audit_failing: Family<NoLabels, Gauge>,
     redis: Family<CommandLabel, Counter>,
-    /// Of a server that shares its store with others.
     pub(crate) cluster: ClusterMetrics,
     disk: DiskMetrics,
     pub(crate) known: known::Known,
-    /// Metrics of token issuers.
     pub(crate) issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
     /// Answers to requests, by route and status.

@@ -1,6 +1,5 @@
 //! A thread of the server that serves connections: its front, and the two tasks the engine needs it to run. Each runs
-//! when
-//! it was woken, and not before; who comes first is chance.
+//! when it was woken, and not before; who comes first is chance.
 
 use std::future::Future;
 use std::pin::Pin;

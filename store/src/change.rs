@@ -101,7 +101,7 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
         6 => Change::Attached { lease: LeaseNumber(r.number()?), deadline: read_time(r)? },
         7 => Change::Ended {
             lease: LeaseNumber(r.number()?),
-            how: read_ending(r)?,
+            how: ending_of(r.byte()?)?,
             at: Timestamp::from_nanos(r.number()?),
             kept: r.flag()?,
             request: r.option(read_request)?,
@@ -119,7 +119,7 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
         13 => Change::SessionKept { session: SessionNumber(r.number()?), deadline: read_time(r)? },
         14 => Change::SessionEnded {
             session: SessionNumber(r.number()?),
-            how: read_ending(r)?,
+            how: ending_of(r.byte()?)?,
             at: Timestamp::from_nanos(r.number()?),
         },
         15 => Change::SessionForgotten { session: SessionNumber(r.number()?) },
@@ -386,7 +386,7 @@ fn read_session(r: &mut Reader<'_>) -> Result<SessionRecord, Damaged> {
         ttl: read_span(r)?,
         opened_at: Timestamp::from_nanos(r.number()?),
         deadline: read_time(r)?,
-        ended: r.option(read_ending)?,
+        ended: r.option(|r| ending_of(r.byte()?))?,
         credential: None,
         peer: None,
     })
@@ -440,10 +440,6 @@ fn read_span(r: &mut Reader<'_>) -> Result<Span, Damaged> {
 
 pub(super) fn read_token(r: &mut Reader<'_>) -> Result<Token, Damaged> {
     Token::new(r.number()?).ok_or(Damaged("a token is too large"))
-}
-
-fn read_ending(r: &mut Reader<'_>) -> Result<Ending, Damaged> {
-    ending_of(r.byte()?)
 }
 
 fn read_operation(r: &mut Reader<'_>) -> Result<Operation, Damaged> {

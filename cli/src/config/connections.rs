@@ -16,8 +16,7 @@ pub(super) struct ConnectionArgs {
           value_parser = clap::value_parser!(u16).range(..=1024))]
     workers: u16,
     /// Most connections. If there are more, idle ones are closed; if none is idle, the new ones are restricted to
-    /// health
-    /// checks and to what renews or releases a lease.
+    /// health checks and to what renews or releases a lease.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
     pub(super) connections_max: usize,
     /// Most restricted connections, in addition to connections-max. More wait until there is a place.

@@ -1,11 +1,9 @@
 //! The audit files: who did what, from where, with which credential and rule, and which requests were refused.
 //!
 //! Lines about leases come from the journal's facts, after these are durable and before any client is answered. Each
-//! line
-//! contains its journal position, so a restarted server continues after the last line: lines that a crash prevented are
-//! written then, and none is written twice. Refusals and other acts of operators are not in the journal; they are
-//! written
-//! when they happen.
+//! line contains its journal position, so a restarted server continues after the last line: lines that a crash
+//! prevented are written then, and none is written twice. Refusals and other acts of operators are not in the journal;
+//! they are written when they happen.
 
 mod catch_up;
 mod file;
@@ -144,8 +142,7 @@ impl Audit {
     /// Records the start of a server that continues after the record `seq`.
     ///
     /// First writes the lines that a crash prevented: events that the store still has, and older ones from history.
-    /// Those
-    /// from history lack the actor.
+    /// Those from history lack the actor.
     pub(crate) fn begin(
         &self,
         (generation, seq): (u64, u64),
@@ -186,8 +183,7 @@ impl Audit {
     }
 
     /// Writes lines for events that this server committed as leader and could not audit then. Skips events that are
-    /// already
-    /// in the file.
+    /// already in the file.
     pub(crate) fn tell_late<'e>(&self, generation: u64, events: impl Iterator<Item = &'e Event>) {
         let mut sink = self.sink();
         let Some(mut last) = sink.last().filter(|last| last.generation == generation) else {

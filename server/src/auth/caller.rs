@@ -1,11 +1,8 @@
 //! The caller of a request: its identity, its rights, and the checks every operation goes through.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use leasehold_core::{Asker, LeaseNumber, LockKey, Quota as Allowed, SessionRecord, Span};
 
 use super::gate::Authority;
@@ -16,7 +13,6 @@ use super::trail::Trail;
 use super::{Denied, Permitted, Principal, Right, View};
 use crate::audit::By;
 use crate::content::ToRead;
-use crate::door::Arrival;
 use crate::engine::{EngineHandle, ListLocks, ReadLease, ReadLock, ReadSession};
 
 /// How often the rights of a waiting caller are re-checked if its credential can expire.
@@ -163,8 +159,7 @@ impl Caller {
     }
 
     /// Returns the principal that must own an object for it to be the caller's. `None` if authentication is off: then
-    /// all
-    /// clients are the same principal.
+    /// all clients are the same principal.
     pub(crate) fn name_if_asked(&self) -> Option<Arc<str>> {
         self.authority().map(|_| self.principal().name().clone())
     }
@@ -181,8 +176,7 @@ impl Caller {
     }
 
     /// Permits an operation that needs no right, only the proof it carries. A caller that lost its rights can still
-    /// release
-    /// its leases.
+    /// release its leases.
     pub(crate) fn own<A: Own>(&self, mut ask: A) -> Permitted<A> {
         ask.bind(self);
         Permitted::of(ask, self.asker())
@@ -376,8 +370,7 @@ impl Caller {
     /// Returns how long the caller can wait: at most `wait`, and not past the end of its token or sign-in.
     ///
     /// The limit also applies to waiters that are not connected at that time. API keys are not considered here: two
-    /// keys with
-    /// one name are the same principal, so the server checks their expiry during the wait.
+    /// keys with one name are the same principal, so the server checks their expiry during the wait.
     pub(crate) fn patience(&self, wait: Span, engine: &EngineHandle) -> Span {
         let Some(ends_ms) = self.principal().ends_ms() else { return wait };
         let left_ms = u64::try_from(ends_ms.saturating_sub(engine.wall_ms())).unwrap_or(0);
@@ -385,8 +378,7 @@ impl Caller {
     }
 
     /// Records that this waiting lease belongs to the caller, so that the wait ends if the caller loses its rights,
-    /// even
-    /// while it is disconnected.
+    /// even while it is disconnected.
     pub(crate) fn waits_with(&self, lease: LeaseNumber) {
         let who = self.principal();
         // For anonymous callers and API keys the name in the journal is enough.
@@ -449,11 +441,3 @@ impl Caller {
 }
 
 const NO_LONGER: &str = "the credential is not valid any more: it was revoked or has expired";
-
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Arrival::of(parts).caller.clone())
-    }
-}

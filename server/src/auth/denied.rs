@@ -32,8 +32,7 @@ impl Denied {
     }
 
     /// Returns whether a key or token in the `Authorization` header was rejected. A Basic credential whose password is
-    /// not an
-    /// API key does not count: it is most likely meant for a proxy.
+    /// not an API key does not count: it is most likely meant for a proxy.
     pub(crate) fn is_of_key(&self, headers: &HeaderMap) -> bool {
         let is_for_proxy =
             matches!(self, Denied::Unauthenticated(why) if why == credential::NO_KEY);

@@ -345,8 +345,7 @@ impl Gate {
     }
 
     /// Counts a wrong credential from this address. Fails if there were too many; the client then gets that error
-    /// instead
-    /// of the reason why its credential is wrong.
+    /// instead of the reason why its credential is wrong.
     pub(crate) fn take_failure(&self, from: IpAddr, now: Timestamp) -> Result<(), Denied> {
         let Some(on) = &self.0 else { return Ok(()) };
         let n = self.1.failures_per_minute;

@@ -40,8 +40,7 @@ impl Caller {
     ) -> Result<Result<Self, Inquiry>, Denied> {
         let bad = |why: &str| Denied::Unauthenticated(why.into());
         // The certificate is checked first: a connection with a certificate that is no longer trusted is rejected,
-        // including
-        // one from the proxy.
+        // including one from the proxy.
         let certified = credential::of_certificate(&authority, way.certificate, wall_ms);
         let certified = certified.map_err(Denied::Unauthenticated)?;
         let certified_by = way.certificate.map(|names| names.mtls_id.clone());

@@ -1,8 +1,7 @@
 //! Authentication and authorization.
 //!
 //! The engine and the content store accept only requests wrapped in [`Permitted`], and only this module creates those:
-//! a
-//! handler that forgets to check its caller's rights does not compile. [`need`] lists the right that each request
+//! a handler that forgets to check its caller's rights does not compile. [`need`] lists the right that each request
 //! needs.
 
 mod caller;

@@ -22,8 +22,7 @@ impl<A> Permitted<A> {
     }
 
     /// Wraps a request that the process makes for itself, in tests and the simulation. No handler uses this; a tidy
-    /// test
-    /// checks that.
+    /// test checks that.
     #[doc(hidden)]
     pub fn unchecked(ask: A) -> Self {
         Self(ask, None)

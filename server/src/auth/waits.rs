@@ -1,8 +1,7 @@
 //! Credentials of waiters that do not need a connection.
 //!
 //! The journal stores only principal names. Whether a wait is still permitted can also depend on groups and
-//! certificates,
-//! so these are kept here.
+//! certificates, so these are kept here.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -5,34 +5,30 @@
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags, XattrFlags};
+use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
+use super::draft::new_draft;
 use super::path::{FilePath, OWN_FOLDER};
 use super::permit::{ToRead, ToWrite};
-use super::room::{Room, Space, Taken};
+use super::room::{Room, Space};
 use super::{Bounds, Content, Draft, Entry, Error, Facts, Found, Listing, Quota, Source};
 use super::{property, tree, walk};
 use crate::auth::Permitted;
 
-/// Maximum attempts to publish a file. Another process can remove the new parent directory before the file is moved
-/// into it.
-const PUBLISH_TRIES: usize = 3;
 /// Extended attribute for the media type; desktops use the same name. If the file system does not support attributes,
 /// the media type follows from the file name.
-const KIND_ATTRIBUTE: &str = "user.mime_type";
-const KIND_BYTES_MAX: usize = 255;
+pub(super) const KIND_ATTRIBUTE: &str = "user.mime_type";
+pub(super) const KIND_BYTES_MAX: usize = 255;
 
-/// Buffer size for copying files.
-const COPY_BYTES: usize = 256 * 1024;
 /// The directory for drafts, in the server's own directory.
 const INCOMING: &str = "incoming";
 
@@ -222,144 +218,6 @@ fn space(folder: &OwnedFd) -> Result<Space, Errno> {
     Ok(Space { total: disk.f_frsize * disk.f_blocks, free: disk.f_frsize * disk.f_bavail })
 }
 
-/// A file in the directory of drafts.
-pub(super) struct LocalDraft {
-    place: Arc<Place>,
-    /// The name in the directory of drafts; `None` once the draft is published.
-    name: Option<String>,
-    file: File,
-    taken: Taken,
-}
-
-pub(super) fn new_draft(place: &Arc<Place>) -> Result<LocalDraft, Error> {
-    let name = place.new_name();
-    let file = create(&place.incoming, &name)?;
-    let taken = Taken::none(place.room.clone());
-    Ok(LocalDraft { place: place.clone(), name: Some(name), file, taken })
-}
-
-fn create(folder: &OwnedFd, name: &str) -> Result<File, Error> {
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(0o666);
-    Ok(File::from(fs::openat(folder, name, flags, mode)?))
-}
-
-impl Draft for LocalDraft {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.taken.more(bytes.len() as u64)?;
-        Ok(self.file.write_all(bytes)?)
-    }
-
-    fn seal(&mut self, kind: Option<&str>) -> Result<(), Error> {
-        if let Some(kind) = kind.filter(|kind| kind.len() <= KIND_BYTES_MAX) {
-            let _ = fs::fsetxattr(&self.file, KIND_ATTRIBUTE, kind.as_bytes(), XattrFlags::empty());
-        }
-        Ok(self.file.sync_all()?)
-    }
-
-    fn publish(mut self: Box<Self>, path: &Permitted<ToWrite>) -> Result<(Facts, bool), Error> {
-        for _ in 1..PUBLISH_TRIES {
-            match self.rename(path) {
-                Err(Error::Missing) => {}
-                published => return published,
-            }
-        }
-        self.rename(path)
-    }
-
-    fn replace(mut self: Box<Self>, path: &Permitted<ToWrite>) -> Result<bool, Error> {
-        let name = self.name.clone().ok_or(Error::Missing)?;
-        let is_new = tree::settle(&self.place, &name, path)?;
-        self.name = None;
-        self.taken.keep(0);
-        Ok(is_new)
-    }
-}
-
-impl LocalDraft {
-    fn rename(&mut self, path: &FilePath) -> Result<(Facts, bool), Error> {
-        let names: Vec<_> = path.segments().collect();
-        let Some((name, around)) = names.split_last() else { return Err(Error::IsFolder) };
-        let (folder, _) = walk::make(&self.place.root, around.iter().copied())?;
-        let before = match walk::look(&folder, name) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {
-                return Err(Error::IsFolder);
-            }
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
-                Some(stat.st_size as u64)
-            }
-            // Another process has created it on purpose, so it is not replaced.
-            Ok(_) => return Err(Error::Special),
-            Err(Errno::NOENT) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if before.is_some() {
-            self.inherit(&folder, name)?;
-        }
-        let draft = self.name.as_deref().ok_or(Error::Missing)?;
-        fs::renameat(&self.place.incoming, draft, &folder, *name)?;
-        self.name = None;
-        self.taken.keep(before.unwrap_or(0));
-        fs::fsync(&folder)?;
-        Ok((facts(&self.file, name)?, before.is_none()))
-    }
-
-    /// Copies the properties of the replaced file to the draft: new content does not change the properties of a file.
-    fn inherit(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
-        let before = match property::open(folder, name) {
-            Ok(before) => before,
-            // The file was removed, or has no properties.
-            Err(_) => return Ok(()),
-        };
-        if let Some(properties) = property::read(before) {
-            property::write(&self.file, &properties)?;
-        }
-        Ok(())
-    }
-
-    /// Copies a file into the draft, durably.
-    pub(super) fn fill(&mut self, source: &mut File) -> Result<(), Error> {
-        copy_into(source, &mut self.file, &mut self.taken)
-    }
-}
-
-/// Creates a durable copy of a file in a directory.
-pub(super) fn copied(
-    source: &mut File,
-    folder: &OwnedFd,
-    name: &str,
-    taken: &mut Taken,
-) -> Result<(), Error> {
-    copy_into(source, &mut create(folder, name)?, taken)
-}
-
-fn copy_into(source: &mut File, target: &mut File, taken: &mut Taken) -> Result<(), Error> {
-    let mut piece = vec![0; COPY_BYTES];
-    loop {
-        let n_bytes = source.read(&mut piece)?;
-        if n_bytes == 0 {
-            break;
-        }
-        taken.more(n_bytes as u64)?;
-        target.write_all(&piece[..n_bytes])?;
-    }
-    if let Some(kind) = said_kind(source) {
-        let _ = fs::fsetxattr(&target, KIND_ATTRIBUTE, kind.as_bytes(), XattrFlags::empty());
-    }
-    if let Some(properties) = property::read(&source) {
-        property::write(&target, &properties)?;
-    }
-    Ok(target.sync_all()?)
-}
-
-impl Drop for LocalDraft {
-    fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            let _ = fs::unlinkat(&self.place.incoming, name.as_str(), AtFlags::empty());
-        }
-    }
-}
-
 /// Opens the directory of drafts and empties it. It never follows a symbolic link, because the target of the link might
 /// belong to another program.
 fn incoming(root: &OwnedFd, path: &Path) -> std::io::Result<OwnedFd> {
@@ -430,7 +288,7 @@ fn describe(folder: &OwnedFd, name: &str) -> Result<Entry, Error> {
     Ok(Entry { name: name.into(), facts, modified_ms })
 }
 
-fn facts(file: &File, name: &str) -> Result<Facts, Error> {
+pub(super) fn facts(file: &File, name: &str) -> Result<Facts, Error> {
     let data = file.metadata()?;
     let (seconds, nanos) = (data.mtime(), data.mtime_nsec());
     Ok(Facts {
@@ -442,7 +300,7 @@ fn facts(file: &File, name: &str) -> Result<Facts, Error> {
     })
 }
 
-fn said_kind(file: &File) -> Option<String> {
+pub(super) fn said_kind(file: &File) -> Option<String> {
     let mut kind = [0; KIND_BYTES_MAX];
     let length = fs::fgetxattr(file, KIND_ATTRIBUTE, &mut kind).ok()?;
     let kind = std::str::from_utf8(&kind[..length]).ok()?;

@@ -7,6 +7,7 @@
 //!
 //! This module does not decide who can write when: the dialects acquire the lock before they publish content.
 
+mod draft;
 mod extent;
 mod folders;
 mod local;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use rustix::fs::{self, AtFlags, Dir, FileType, Mode};
 use rustix::io::Errno;
 
-use super::local::{Place, copied, new_draft};
+use super::draft::{copied, new_draft};
+use super::local::Place;
 use super::path::FilePath;
 use super::room::{Room, Taken};
 use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};

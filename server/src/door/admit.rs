@@ -97,8 +97,7 @@ impl Inner {
     }
 
     /// Returns the refusal for a request on a reserved connection, or `None` if it is served. The outer `Err` is final;
-    /// the
-    /// inner response applies unless the request renews or ends what its caller owns.
+    /// the inner response applies unless the request renews or ends what its caller owns.
     pub(super) fn crowd_out<B: HttpBody>(
         &self,
         visitor: &Visitor,

@@ -5,8 +5,7 @@ use axum::response::{IntoResponse, Response};
 use crate::engine::Undelivered;
 
 /// The response to a request. A grant in it is final only once the response is delivered: if the answer is dropped
-/// before
-/// that, the grant is released.
+/// before that, the grant is released.
 pub struct Answer {
     /// The response to send.
     pub response: Response,

@@ -1,10 +1,12 @@
 //! Facts about a request that are known before it is handled.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request};
 use leasehold_base::clock::Instant;
@@ -90,8 +92,7 @@ pub(crate) struct Arrival {
     pub(crate) received: Instant,
     pub(crate) caller: Caller,
     /// Whether cookies are accepted: the request was protected on its way (TLS, the local machine, or a trusted proxy
-    /// that
-    /// reports HTTPS) and no page of another origin sent it. Determined only where cookies matter.
+    /// that reports HTTPS) and no page of another origin sent it. Determined only where cookies matter.
     pub(crate) is_private: bool,
     pub(super) request_id: RequestId,
 }
@@ -137,8 +138,7 @@ impl Arrival {
     }
 
     /// Returns the tracing span of the request. It is at info level if the client sent a request id and wants to find
-    /// it in
-    /// the log, otherwise at debug level.
+    /// it in the log, otherwise at debug level.
     pub(super) fn span(&self, headers: &HeaderMap) -> Span {
         let id = &self.request_id;
         let span = match id {
@@ -182,6 +182,14 @@ impl Ids {
 
     fn next(&self) -> u64 {
         self.0.fetch_add(1, Relaxed)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Arrival::of(parts).caller.clone())
     }
 }
 

@@ -1,8 +1,7 @@
 //! Protects users of browsers against requests from foreign web pages.
 //!
 //! A page of another site can make a browser send requests to any server it can reach. The browser adds a cookie, a
-//! client
-//! certificate or a trusted address automatically. So every request is checked, whatever its credential.
+//! client certificate or a trusted address automatically. So every request is checked, whatever its credential.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Method, Request, Uri};
@@ -106,8 +105,7 @@ fn check_origin(
     }
     // `Origin: null` is a page that hides its origin. The same host with the other scheme is a different origin: with
     // default ports it is another program. But `Sec-Fetch-Site: same-origin` comes from the browser itself, which knows
-    // the
-    // scheme even behind a proxy that is not configured here.
+    // the scheme even behind a proxy that is not configured here.
     let is_own = |origin: &str| {
         let is_public = known.public_url.is_some_and(|own| is_same_origin(own, origin));
         let is_of_host = |scheme: &str| {

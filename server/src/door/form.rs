@@ -11,8 +11,7 @@ use super::area::Area;
 use super::browser::{SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE};
 
 /// Removes extra slashes at the start of the path: clients whose base URL ends with a slash send `//v1/...`. Later
-/// slashes
-/// can be part of a name and stay.
+/// slashes can be part of a name and stay.
 pub(super) fn drop_extra_slashes(uri: &mut Uri) {
     if !uri.path().starts_with("//") {
         return;

@@ -13,8 +13,7 @@ pub struct Link {
     /// The names in the client's certificate, which a CA of `[mtls]` has signed; `None` without a certificate.
     pub certificate: Option<Arc<CertificateNames>>,
     /// Whether the client's address comes from a PROXY protocol header. The address is trusted, but it is not the
-    /// socket's
-    /// remote address.
+    /// socket's remote address.
     pub is_relayed: bool,
     /// Whether it reached the metrics listener, which serves only `/metrics` and health checks.
     pub is_for_metrics: bool,

@@ -5,8 +5,7 @@ use axum::http::header::{ALLOW, CONTENT_LENGTH};
 use axum::response::Response;
 
 /// The message of a 405, which every dialect wraps in its own format. Only the router knows the methods, and adds them
-/// to
-/// a header after the dialect has answered; they then replace the braces.
+/// to a header after the dialect has answered; they then replace the braces.
 pub(crate) const NOT_ALLOWED: &str = "method not allowed; allowed: {methods}";
 const METHODS: &str = "{methods}";
 /// Maximum size of such a response.

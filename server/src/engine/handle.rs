@@ -104,9 +104,8 @@ impl EngineHandle {
         &self.0.health
     }
 
-    /// Sees to what the worker has asked, for ever. The first question wakes it; to be run on the worker's thread as
-    /// a task
-    /// of its own, so that it comes after everything else that is ready, and finds as many questions as there are.
+    /// Sees to what the worker has asked, for ever. The first question wakes it; to be run on the worker's thread as a
+    /// task of its own, so that it comes after everything else that is ready, and finds as many questions as there are.
     pub fn flush(&self) -> impl Future<Output = ()> + Send + use<> {
         // The last handle that can ask must be able to go: this is none.
         let (lead, worker) = (self.0.lead.clone(), self.0.worker.clone());

@@ -33,8 +33,7 @@ impl Stepped {
     }
 
     /// A turn of the thread: it does what there is to do. How long it would sleep then if nobody woke it; `None`: the
-    /// end
-    /// has come.
+    /// end has come.
     pub fn turn(&self) -> Option<Duration> {
         self.lead.turn()
     }

@@ -203,9 +203,8 @@ pub(super) async fn unwelcome(demand: Option<watch::Receiver<Demand>>, is_certif
 fn builder(options: &Options, is_for_peers: bool, runner: Runner) -> auto::Builder<Runner> {
     let mut builder = auto::Builder::new(runner);
     // We look after silent connections ourselves: one timer for each, not one for each request. We look after those
-    // that
-    // were closed by the client, too. And our answers are so short that copying head and body together takes less than
-    // telling the system of two pieces.
+    // that were closed by the client, too. And our answers are so short that copying head and body together takes less
+    // than telling the system of two pieces.
     let http1 = &mut builder.http1();
     http1.header_read_timeout(None).half_close(true).writev(false);
     http1.max_buf_size(options.head_bytes_max.max(HEAD_BYTES_MIN));

@@ -1,6 +1,5 @@
 //! A request body that can be sent again from its start, because the first server might reply that it did not process
-//! the
-//! request.
+//! the request.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

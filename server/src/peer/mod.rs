@@ -1,6 +1,5 @@
 //! The other servers of a cluster. Followers forward requests to the leader over HTTP/2, to a listener that only
-//! cluster
-//! peers use.
+//! cluster peers use.
 //!
 //! Headers describe where a forwarded request came from and how long it was held ([`hop`]). The leader trusts them only
 //! from peers that send the key. Credentials are forwarded unchanged and are checked by the leader. Only two kinds of

@@ -22,8 +22,7 @@ pub(crate) fn not_leader(leader: Option<&Leader>) -> Response {
 }
 
 /// Returns the response for a client with a certificate. Its names cannot be forwarded, because peer connections are
-/// not
-/// encrypted.
+/// not encrypted.
 pub(super) fn uncertified(leader: &Leader) -> Response {
     let address = &leader.address;
     told_who_leads(

@@ -160,8 +160,7 @@ impl Relay {
     }
 
     /// Returns the leader's answer, or `None` if that server does not lead or cannot be reached and has not processed
-    /// the
-    /// request.
+    /// the request.
     async fn ask(
         &self,
         engine: &EngineHandle,

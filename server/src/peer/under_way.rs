@@ -1,12 +1,10 @@
 //! Forwarded requests in progress, and the latest grants to them.
 //!
 //! If a client disconnects, its request is abandoned. If a response was lost on its way to the other server, its grant
-//! is
-//! released.
+//! is released.
 //!
 //! Several requests can be granted the same lease: a server repeats a wait whose connection it lost, or its client
-//! returns
-//! through another server. These requests share one guard, so the lease is released only when all of them are
+//! returns through another server. These requests share one guard, so the lease is released only when all of them are
 //! abandoned.
 
 use std::collections::{HashMap, VecDeque};
@@ -62,8 +60,7 @@ impl UnderWay {
     }
 
     /// Abandons a request because the other server gave it up. Its grant is released, unless another connection
-    /// received it
-    /// too.
+    /// received it too.
     pub(super) fn give_up(&self, id: u64) {
         let mut all = lock(&self.0);
         if let Some(asked) = all.asked.get_mut(&id) {
@@ -83,8 +80,7 @@ impl Request {
     }
 
     /// Records the grant in the response. Returns the guard for the response, which abandons the request when dropped,
-    /// or
-    /// `None` if the request was already abandoned.
+    /// or `None` if the request was already abandoned.
     pub(super) fn grants(&self, undelivered: Undelivered) -> Option<Undelivered> {
         let mut all = lock(&self.all.0);
         if all.asked.get(&self.id).is_some_and(|asked| asked.is_given_up) {

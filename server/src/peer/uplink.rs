@@ -160,8 +160,7 @@ impl Uplink {
     }
 
     /// Logs that the leader rejects this server's key. Every request would log it again, so this is limited to one line
-    /// per
-    /// minute.
+    /// per minute.
     pub(super) fn is_stranger(&self, there: &Peering) {
         let now = std::time::Instant::now();
         let mut said = lock(&self.0.said_stranger);

@@ -1,10 +1,9 @@
 //! The engine's rounds (`server/src/engine/rounds`), compiled again with loom's atomics and mutexes: every order in
-//! which
-//! its threads can meet is tried, and nobody's sleep has a timeout, so a lost wake-up is a deadlock that loom reports.
+//! which its threads can meet is tried, and nobody's sleep has a timeout, so a lost wake-up is a deadlock that loom
+//! reports.
 //!
-//! The bounds: three or four threads, one or two questions each, at most [`PREEMPTIONS_MAX`] switches to another
-//! thread where
-//! none had to be.
+//! The bounds: three or four threads, one or two questions each, at most [`PREEMPTIONS_MAX`] switches to another thread
+//! where none had to be.
 
 #![allow(dead_code, reason = "not everything is needed here")]
 
@@ -13,7 +12,7 @@ mod models;
 mod rounds;
 mod world;
 
-/// What the rounds are built from: see `server/src/sync.rs`.
+/// What the rounds are built from: see `base/src/sync.rs`.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Mutex, MutexGuard};

@@ -6,24 +6,23 @@
 use crate::tree::Tree;
 use crate::{check, planted};
 
-const STORE: &str = "server/src/store/";
+const STORE: &str = "store/src/";
 /// Where the names of the files are known. Tests damage those of stores that nobody uses.
 const NAMERS: [&str; 3] =
-    ["server/src/store/sqlite/mod.rs", "server/src/store/folder/mod.rs", "testkit/src/damage.rs"];
+    ["store/src/sqlite/mod.rs", "store/src/folder/mod.rs", "testkit/src/damage.rs"];
 const NAMES: [&str; 4] = ["\"journal.db\"", "\"tables.db\"", "\"journal.db-", "\"tables.db-"];
 /// They copy the files of a store that this process does not use.
-const READERS: [&str; 2] =
-    ["server/src/store/sqlite/source.rs", "server/src/store/sqlite/recover.rs"];
+const READERS: [&str; 2] = ["store/src/sqlite/source.rs", "store/src/sqlite/recover.rs"];
 /// It has the one descriptor.
-const LOCKER: &str = "server/src/store/folder/dir_lock.rs";
+const LOCKER: &str = "store/src/folder/dir_lock.rs";
 /// They make files under names no database has.
 const MAKERS: [&str; 6] = [
-    "server/src/store/etcd/memory.rs",
-    "server/src/store/sqlite/mark.rs",
-    "server/src/store/folder/reserve.rs",
-    "server/src/store/folder/unfinished.rs",
-    "server/src/store/folder/rights.rs",
-    "server/src/store/folder/mod.rs",
+    "store/src/etcd/memory.rs",
+    "store/src/sqlite/mark.rs",
+    "store/src/folder/reserve.rs",
+    "store/src/folder/unfinished.rs",
+    "store/src/folder/rights.rs",
+    "store/src/folder/mod.rs",
 ];
 const OPENS: [&str; 8] = [
     "File::",
@@ -71,17 +70,14 @@ fn calls(line: &str, words: &str) -> bool {
 #[test]
 fn an_opener_of_a_database_is_found() {
     let files = [
-        ("server/src/store/sqlite/mod.rs", "const JOURNAL: &str = \"journal.db\";\n"),
-        (
-            "server/src/store/sqlite/fold.rs",
-            "// File::open would be wrong\nlet f = File::open(p);\n",
-        ),
-        ("server/src/store/sqlite/load.rs", "let lock = LockFile::take(data)?;\n"),
+        ("store/src/sqlite/mod.rs", "const JOURNAL: &str = \"journal.db\";\n"),
+        ("store/src/sqlite/fold.rs", "// File::open would be wrong\nlet f = File::open(p);\n"),
+        ("store/src/sqlite/load.rs", "let lock = LockFile::take(data)?;\n"),
         ("server/src/app.rs", "let path = data.join(\"tables.db\");\n"),
         ("server/tests/storage/store.rs", "let path = data.join(\"tables.db\");\n"),
     ];
     let found = [
-        "server/src/store/sqlite/fold.rs: opens a file: let f = File::open(p);",
+        "store/src/sqlite/fold.rs: opens a file: let f = File::open(p);",
         "server/src/app.rs: knows the name of a database file: let path = data.join(\"tables.db\");",
     ];
     assert_eq!(planted(openers, &files), found);

@@ -87,8 +87,7 @@ impl Issuer {
         }
         let mut members = members.clone();
         // A response can omit these. The issuer is known, because the response comes from it. A token without an
-        // audience is
-        // for the client it was issued to.
+        // audience is for the client it was issued to.
         members.entry("iss").or_insert_with(|| self.config.issuer.as_str().into());
         if !members.contains_key("aud") {
             let client = members.get("client_id").cloned().unwrap_or_default();

@@ -1,8 +1,7 @@
 //! The public keys of an issuer, and signature verification.
 //!
 //! Signatures are verified with the library that TLS uses. Each key verifies only one family of algorithms, which the
-//! key
-//! determines, never the token.
+//! key determines, never the token.
 
 use std::fmt;
 use std::sync::Arc;

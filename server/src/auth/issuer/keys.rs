@@ -94,8 +94,7 @@ impl Keys {
     }
 
     /// Returns whether tokens signed with this key are valid. Until the first successful fetch, every key counts as
-    /// valid,
-    /// because none is known to be withdrawn.
+    /// valid, because none is known to be withdrawn.
     pub(super) fn count(&self, key: &Key) -> bool {
         self.ring().has(key) || !self.is_fixed && lock(&self.tried).succeeded.is_none()
     }

@@ -1,8 +1,7 @@
 //! Token issuers: OpenID providers, and other services that sign tokens (JWT) or resolve opaque tokens.
 //!
 //! The result of checking a token is cached by the token's hash until the token expires. While an issuer is
-//! unreachable,
-//! its last known keys stay in use, up to `auth-keys-age-max`.
+//! unreachable, its last known keys stay in use, up to `auth-keys-age-max`.
 
 mod cache;
 mod claims;
@@ -48,8 +47,7 @@ const COMPLAIN_EVERY_MS: u64 = 10_000;
 pub(crate) struct Issuer {
     config: Oidc,
     /// Hash of the issuer's URL, part of its credential ids. It distinguishes issuers that had the same name at
-    /// different
-    /// times.
+    /// different times.
     mark: String,
     keys: Keys,
     /// Maximum age of keys that cannot be fetched again.

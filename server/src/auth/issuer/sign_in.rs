@@ -1,6 +1,5 @@
 //! The authorization code flow (RFC 6749, 7636, 9207; OpenID Connect Core): the URL users are sent to for signing in,
-//! and
-//! the check of the code they return with.
+//! and the check of the code they return with.
 
 use std::sync::Arc;
 

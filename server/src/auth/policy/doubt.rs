@@ -1,8 +1,7 @@
 //! Warnings about the auth files: settings that are valid but probably mistakes.
 //!
 //! Examples are rules that can never match, principals that cannot exist, and patterns that match more than they seem
-//! to.
-//! Each warning names its line; none prevents the server from starting.
+//! to. Each warning names its line; none prevents the server from starting.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -68,8 +68,7 @@ pub(super) struct RuleEntry {
 #[serde(deny_unknown_fields)]
 pub(super) struct KeyFile {
     // Required even if the list is empty: a truncated key file must be an error, not a list without keys that locks
-    // every
-    // client out.
+    // every client out.
     pub(super) key: Vec<Spanned<KeyEntry>>,
 }
 

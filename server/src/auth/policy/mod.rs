@@ -144,8 +144,7 @@ impl Policy {
     /// Returns whether the key or certificate that identified this principal is still valid.
     ///
     /// A key is valid while it exists, has not expired and has the same name; a certificate while the `[mtls]` settings
-    /// are
-    /// unchanged.
+    /// are unchanged.
     pub(crate) fn has_key(&self, id: &str, principal: &str, wall_ms: i64) -> bool {
         if Self::is_of_certificate(principal) {
             return self.mtls.as_ref().is_some_and(|mtls| **mtls.id() == *id);
@@ -165,8 +164,7 @@ impl Policy {
     }
 
     /// Returns whether a principal with this name could acquire this lock. Its groups are not known, so a rule for
-    /// groups
-    /// counts if the principal could be in one of them.
+    /// groups counts if the principal could be in one of them.
     pub(crate) fn could_acquire(&self, name: &str, lock: &LockKey) -> bool {
         let who = Principal::named(name, &[]);
         let could_be_in = |rule: &Rule| {

@@ -27,8 +27,7 @@ impl Rule {
     }
 
     /// Returns whether the rule applies to groups of this kind: those of an issuer or of the proxy. Keys and
-    /// certificates
-    /// have no groups.
+    /// certificates have no groups.
     pub(crate) fn is_about_groups_of(&self, kind: &str) -> bool {
         let kind = format!("{kind}:");
         self.groups.iter().any(|group| group.reaches_into(&kind))

@@ -1,8 +1,7 @@
 //! Sign-ins in progress: the state that must match when the user comes back from the identity provider.
 //!
 //! The browser keeps that state in a signed cookie, so a sign-in that is never finished uses no memory on the server.
-//! The
-//! server remembers only which attempts were used.
+//! The server remembers only which attempts were used.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

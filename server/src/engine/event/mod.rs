@@ -1,9 +1,8 @@
 //! What happened lately, and who is told of it.
 //!
 //! Events are the facts of the journal, numbered by its records, so that an id means the same after a restart. Whoever
-//! watches follows a topic: one namespace, or one lock. What happens elsewhere costs a reader nothing, and what
-//! happens in
-//! its topic costs the writer one wake-up per worker, however many readers that worker has.
+//! watches follows a topic: one namespace, or one lock. What happens elsewhere costs a reader nothing, and what happens
+//! in its topic costs the writer one wake-up per worker, however many readers that worker has.
 
 mod backlog;
 mod bell;

@@ -17,8 +17,7 @@ async fn scene(idp: &Idp) -> Scene {
 }
 
 async fn scene_with(idp: &Idp, change: impl FnOnce(&mut Settings)) -> Scene {
-    let login =
-        "login = { client-id = \"lh-console\", secret-file = \"console\", session = \"1h\" }";
+    let login = r#"login = { client-id = "lh-console", secret-file = "console", session = "1h" }"#;
     let rules = oidc(idp, login).replacen(
         "version = 1",
         "version = 1\npublic-url = \"https://locks.example.org/\"",
