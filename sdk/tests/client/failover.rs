@@ -1,4 +1,4 @@
-//! Several servers, one of which leads: with the real server, and with fake servers that respond like a follower.
+//! A cluster with one leader: with the real server, and with fake servers that respond like a follower.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -1,4 +1,4 @@
-//! Backups that a server takes by itself.
+//! Backups that a running server takes, on a schedule and on request.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
