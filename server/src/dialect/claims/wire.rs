@@ -126,7 +126,7 @@ impl Claim {
         }
     }
 
-    /// Returns whether the claim was ever active. Its fencing token tells: it is issued with the grant.
+    /// Returns whether the claim was ever active. A claim has a fencing token from its grant on.
     fn was_granted(&self) -> bool {
         self.token != Token::ZERO
     }

@@ -133,7 +133,7 @@ pub(super) struct Locks {
 pub(super) struct SessionShown {
     /// The whole id in the response that opens the session; only its beginning in later ones.
     pub(super) session_id: String,
-    /// What the caller that opened the session is allowed to do with at least some files: `read`, `write`.
+    /// The rights of the caller that opened the session, on some files or on all: `read`, `write`.
     pub(super) permissions: Vec<&'static str>,
     pub(super) expires_at: i64,
 }
