@@ -63,7 +63,7 @@ impl Schemas {
 
     /// Returns the members of a request's schema, each with whether it is required.
     pub(super) fn members(&self, shape: &Shape) -> Vec<(String, Value, bool)> {
-        // The schema is inlined, because only schemas with references are kept, and these members become parameters.
+        // Inlined, so that the document does not keep the shape as a schema: its members become parameters.
         let mut inlined = self.requests.settings().clone();
         inlined.inline_subschemas = true;
         let shape = resolve(&mut inlined.into_generator(), shape);

@@ -21,7 +21,7 @@ pub(super) struct Hold {
     caller: Caller,
     key: LockKey,
     lock: Grip,
-    /// This change acquired the lock, so it releases the lock however it ends.
+    /// Whether this change acquired the lock, and so releases it however the change ends.
     is_ours: bool,
     /// The parts that the session's lock does not cover. This change acquired them.
     beside: Option<Grip>,

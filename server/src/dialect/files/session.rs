@@ -216,7 +216,7 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
     let cookie = set_cookie(&files, &parts, &id, deadline.since(now).as_millis() / 1000);
     let body = shown(&files, &caller, id, deadline);
     let mut answer = wire::answer(StatusCode::CREATED, body);
-    // The cookie is set only over protected connections. The response body always contains the id.
+    // With authentication, the cookie is set only over protected connections. The body always contains the id.
     if !caller.is_asked() || Arrival::of(&parts).is_private {
         answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }
@@ -267,7 +267,7 @@ fn credential(files: &Files, caller: &Caller) -> Option<Arc<Credential>> {
     let engine = &files.app.engine;
     let now = engine.now();
     let left = |at: i64| at.saturating_sub(engine.wall_ms_of(now)).max(0) as u64;
-    // A token can expire within minutes. The session lasts for hours anyway, because otherwise it would be useless.
+    // A token can expire within minutes. The session lasts for hours anyway, because files would be unusable otherwise.
     let is_key = !id.contains(':') && principal.name().starts_with("key:");
     let is_signed_in = id.starts_with("console:");
     let longest = if is_key || is_signed_in { WITH_KEY } else { WITH_TOKEN };
