@@ -37,7 +37,7 @@ pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
     });
     app.limits.check_acquire(&take.0)?;
     let taken = app.engine.ask(caller.permit(take)?).await?;
-    // Clients without a name cannot be told apart, so a lock is never shown as their own.
+    // Clients without a name cannot be distinguished, so a lock is never shown as their own.
     let is_own = |held: &Held| held.is_of(&owner) && *owner.instance != *ANONYMOUS;
     let granted = taken.map_err(|rejection| refused(app, path, rejection, is_own))?;
     let lock = Held::from(&granted.grant.lease).shown(app, path);
