@@ -73,7 +73,7 @@ impl Pulse {
         lock(&self.tries).failed(leader, why, (began, Instant::now()));
     }
 
-    /// For followers: records that the leader was reached, or that there is none.
+    /// For followers: records that the leader was reached, or that there is no leader.
     pub fn reached(&self) {
         lock(&self.tries).succeeded();
     }

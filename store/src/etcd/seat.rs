@@ -1,4 +1,4 @@
-//! One node's part in a store in etcd: follows the leader, and takes over when there is none.
+//! One node's part in a store in etcd: follows the leader, and takes over when there is no leader.
 
 mod options;
 mod takeover;

@@ -143,7 +143,7 @@ impl Manifest {
     }
 }
 
-/// Reads the manifest of the current snapshot, and the revision in which it was put, or 0 if there is none.
+/// Reads the manifest of the current snapshot, and the revision in which it was put, or 0 if there is no snapshot.
 pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<(Option<Manifest>, i64), String> {
     let key = keys.manifest();
     let txn = Txn::default().then(Op::Get(key.clone())).request();

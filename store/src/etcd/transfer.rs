@@ -47,7 +47,7 @@ pub fn check(cluster: &dyn Cluster, prefix: &str, clock: &dyn Clock) -> Result<C
     Ok(Checked { whole, n_records, is_rewound, moved_to })
 }
 
-/// Replaces a store by a backup, or creates it where there is none. No server may lead the store. The restored store
+/// Replaces a store by a backup, or creates it if there is no store. No server may lead the store. The restored store
 /// has a new generation: all its leases have ended, and no token or number issued since the backup is issued again.
 pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<(), Error> {
     let keys = Keys::new(prefix);

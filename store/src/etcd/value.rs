@@ -211,7 +211,7 @@ impl UnreachedValue {
 /// The position of the journal's last record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct HeadValue {
-    /// The number of the last record, or 0 if there is none yet.
+    /// The number of the last record, or 0 if there is no record yet.
     pub(super) seq: u64,
     /// The hash of the last record.
     pub(super) hash: String,
