@@ -70,7 +70,7 @@ pub fn put_back_under_a_zombie() -> Result<(), String> {
     append(&mut *leader).map_err(|error| format!("the leader cannot go on: {error}"))
 }
 
-/// Checks that a leader notices a rollback of etcd to an earlier time of its own leadership.
+/// Checks that a leader notices a rollback of etcd to an earlier time during its leadership.
 pub fn put_back_under_a_leader() -> Result<(), String> {
     let stage = Stage::new();
     let mut node = stage.player("n1");
