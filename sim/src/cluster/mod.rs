@@ -95,7 +95,6 @@ pub fn hang() -> Result<(), String> {
 /// The seed of the run, the time at which the engine hangs, and the time by which another server must lead.
 const HANGS: (u64, Time, Time) = (1, 10 * SECOND, 22 * SECOND);
 
-/// The simulated world.
 struct World {
     crowd: Crowd<Event>,
     troubles: Troubles,

@@ -48,7 +48,6 @@ pub(super) struct Node {
 /// The responses that a process had sent when it ended.
 pub(super) type LastWords = Vec<(OperationId, Answer)>;
 
-/// A running process.
 pub(super) struct Running {
     pub(super) process: Arc<Process>,
     pub(super) line: Arc<Client<Line>>,

@@ -136,7 +136,6 @@ impl Stage {
         local.0.get(format!("{PREFIX}{key}").as_bytes()).map(|found| found.value.clone())
     }
 
-    /// Revokes every lease in etcd.
     pub(super) fn revoke(&self) {
         let mut local = self.local.lock();
         for id in local.0.lease_ids() {

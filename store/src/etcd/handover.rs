@@ -18,7 +18,6 @@ pub(super) struct Other {
     /// How long it had not reached this leader when it wrote its key; `None` if it reaches the leader, or reports
     /// another one.
     pub(super) unreached: Option<Duration>,
-    /// Whether it is allowed to lead.
     pub(super) may_lead: bool,
 }
 
@@ -36,7 +35,6 @@ pub(super) struct Judgement {
     pub(super) unreached_by: Vec<String>,
     /// How many other servers there are.
     pub(super) n_others: usize,
-    /// Whether the leader hands over.
     pub(super) hands_over: bool,
 }
 

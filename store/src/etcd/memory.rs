@@ -34,7 +34,6 @@ pub(super) struct Memory {
 pub(super) struct Noted {
     /// The id of the store.
     pub(super) store: String,
-    /// The generation of the store.
     pub(super) generation: u64,
     /// How often the store had been restored when this generation started.
     #[serde(default)]

@@ -47,7 +47,6 @@ pub(super) struct Read {
 
 /// Why the store could not be read completely.
 pub(super) enum Unread {
-    /// Reading failed.
     Failed(Error),
     /// The store was read, but is broken.
     Broken(Broken),

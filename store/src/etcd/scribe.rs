@@ -237,7 +237,6 @@ impl Desk {
         self.health.pulse().snapshot(manifest.wall_ms);
     }
 
-    /// Takes a snapshot.
     fn take(&self, shared: &Shared<State>, source: Source) -> Result<Manifest, String> {
         let Self { cluster, keys, limits, .. } = self;
         let (before, before_at) = snapshot::find(&**cluster, keys)?;

@@ -99,7 +99,6 @@ pub(super) struct LeaderValue {
     /// The format in which it writes.
     #[serde(default)]
     pub(super) format: u32,
-    /// The version of the server.
     pub(super) version: String,
 }
 
@@ -161,7 +160,6 @@ pub(super) struct NodeValue {
     pub(super) address: String,
     /// The address at which the other servers reach it.
     pub(super) peer: String,
-    /// The version of the server.
     pub(super) version: String,
     /// The formats it can read.
     pub(super) formats: Vec<u32>,
@@ -170,7 +168,6 @@ pub(super) struct NodeValue {
     /// For how many seconds it has not been up to date.
     #[serde(default)]
     pub(super) behind_s: u64,
-    /// Whether it never leads.
     #[serde(default, skip_serializing_if = "is_no")]
     pub(super) never_leads: bool,
     /// The leader that it cannot reach.
@@ -189,7 +186,6 @@ pub(super) struct UnreachedValue {
     pub(super) leader: String,
     /// The revision in which it became leader.
     pub(super) seat: i64,
-    /// The reason.
     pub(super) why: Obstacle,
     /// For how long it had not been reached when the key was written.
     pub(super) for_ms: u64,
@@ -227,7 +223,6 @@ impl HeadValue {
     }
 }
 
-/// Encodes a value.
 pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
     // Structs of numbers and texts can always be encoded as JSON.
     serde_json::to_vec(value).unwrap_or_default()

@@ -25,7 +25,6 @@ const LOST_AND_FOUND: &str = "lost+found";
 pub(crate) enum Making {
     /// The first start creates an empty store.
     Store,
-    /// A backup.
     Backup,
     /// A restore creates a store from a backup.
     Restore,

@@ -48,7 +48,6 @@ pub(super) struct Progress {
 enum Ending {
     /// After a last fold.
     Folded,
-    /// Immediately.
     Now,
 }
 

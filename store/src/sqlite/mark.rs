@@ -22,7 +22,6 @@ use super::refused;
 use crate::codec::{Damaged, Reader};
 use crate::{Error, Hash, Place};
 
-/// The name of the file.
 pub(super) const MARK: &str = "mark";
 
 const MAGIC: [u8; 8] = *b"LEASMRK1";
