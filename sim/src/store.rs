@@ -3,7 +3,6 @@
 //! It follows the rules of the real store: a fold is durable before the journal is trimmed, and a gap prevents a start.
 //! The disk loses data that was not synced. SQLite itself is not simulated: other tests cover the real store and disk
 //! faults.
-//! store and of disk faults are for that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
