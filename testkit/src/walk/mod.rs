@@ -17,8 +17,8 @@
 //! server quick                           sends later calls to the other server
 //! ```
 //!
-//! In an expected response, `"*"` is anything but null, `"~30"` is a number close to 30, and a member with `"!"` must be
-//! missing. `$run` is different in each run, so that a walk-through can be repeated.
+//! In an expected response, `"*"` is anything but null, `"~30"` is a number close to 30, and a member with `"!"` must
+//! be missing. `$run` is different in each run, so that a walk-through can be repeated.
 
 mod answer;
 mod script;

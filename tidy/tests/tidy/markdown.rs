@@ -129,8 +129,8 @@ fn all_links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Returns the targets of the links in a line. Every second part between backticks is code, which contains no links. The
-/// text of a link can be code.
+/// Returns the targets of the links in a line. Every second part between backticks is code, which contains no links.
+/// The text of a link can be code.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let inline = line.split('`').step_by(2).flat_map(|prose| {
         prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
