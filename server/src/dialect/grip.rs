@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    Acquire, AcquireAll, Extend, Group, Holding, LeaseId, LeaseNumber, LeaseView, LockKey, LockView,
-    Mode, OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret, SessionDigest,
-    Span, Timestamp,
+    Acquire, AcquireAll, Extend, Group, Holding, LeaseId, LeaseNumber, LeaseView, LockKey,
+    LockView, Mode, OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret,
+    SessionDigest, Span, Timestamp,
 };
 
 use crate::app::App;
 use crate::auth::{Caller, Denied, Permitted, Right};
 use crate::content::{Extent, Part, is_tree};
 use crate::dialect::{Dialect, rejection};
-use crate::engine::{self, GrantedAll, LeaveOut, ReadLease, ReadLock, ReadLocks, TakeAll, Undelivered};
+use crate::engine::{
+    self, GrantedAll, LeaveOut, ReadLease, ReadLock, ReadLocks, TakeAll, Undelivered,
+};
 
 /// Minimum time that a lock must still last when a change is about to be published.
 const PUBLISH_TIME: Span = Span::from_secs(30);

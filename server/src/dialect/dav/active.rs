@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use leasehold_core::{
-    Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp,
-};
+use leasehold_core::{Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Dav;
