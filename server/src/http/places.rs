@@ -171,8 +171,9 @@ impl Places {
         &self,
         activity: &Arc<Activity>,
         patience: Option<Duration>,
+        lingers: bool,
     ) -> Stream {
-        let (stream, n_excess) = self.streams.add(activity.clone(), patience);
+        let (stream, n_excess) = self.streams.add(activity.clone(), patience, lingers);
         if n_excess > 0 {
             let n_closed = self.taken().shed_untaken(n_excess, &self.streams);
             if n_closed > 0 {
