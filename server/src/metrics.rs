@@ -137,6 +137,8 @@ pub struct Metrics {
     pub files_bytes: Gauge,
     /// Files that are being written.
     pub uploads: Gauge,
+    /// Connections that are read for a while after their last response.
+    pub lingering: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
     /// Files that are being sent.
@@ -228,6 +230,7 @@ impl Metrics {
             event_streams: Gauge::default(),
             sign_ins: Gauge::default(),
             uploads: Gauge::default(),
+            lingering: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
             streams_open: Gauge::default(),
@@ -286,6 +289,8 @@ impl Metrics {
         r.add("leasehold_downloads", "Files that are being sent", self.downloads.clone());
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
         r.add("leasehold_uploads", "Files that are being written", self.uploads.clone());
+        let help = "Connections that are read for a while after their last response";
+        r.add("leasehold_lingering", help, self.lingering.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
         r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());

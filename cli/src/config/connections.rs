@@ -33,6 +33,11 @@ pub(super) struct ConnectionArgs {
     /// How long a restricted connection may take to send a request, or stay without one.
     #[arg(long, env = "LEASEHOLD_RESTRICTED_TIMEOUT", default_value = "1s")]
     restricted_timeout: DurationArg,
+    /// Maximum connections that the server keeps for up to 5 seconds after the last response, in addition to
+    /// connections-max, so that a client that is still sending gets the response; at most a quarter for one address.
+    /// Further connections are closed immediately.
+    #[arg(long, env = "LEASEHOLD_LINGERING_MAX", default_value_t = 500)]
+    lingering_max: usize,
     /// Most HTTP/2 requests in progress, over all connections. More are restricted.
     #[arg(long, env = "LEASEHOLD_STREAMS_MAX", default_value_t = 20_000)]
     streams_max: usize,
@@ -104,6 +109,7 @@ impl ConnectionArgs {
             connections_per_peer_max: self.connections_per_peer_max,
             connections_per_peer_exempt: self.connections_per_peer_exempt.as_slice().into(),
             restricted_timeout: self.restricted_timeout.0,
+            lingering_max: self.lingering_max,
             streams_max: self.streams_max,
             principal_streams_max: self.principal_streams_max,
             keepalive_timeout: self.keepalive_timeout.0,

@@ -68,8 +68,9 @@ pub(super) async fn serve(
         Ended::Refused => true,
         Ended::GivenUp => false,
     };
-    if is_answered {
-        wire.linger().await;
+    let lingering = is_answered.then(|| place.leave(&wire)).flatten();
+    if let Some(lingering) = lingering {
+        lingering.finish().await;
     }
 }
 

@@ -25,6 +25,9 @@ pub struct Options {
     pub connections_per_peer_exempt: Arc<[IpNet]>,
     /// How long a restricted connection may take to send a request, or stay without one.
     pub restricted_timeout: Duration,
+    /// Maximum connections that are answered and read for a while, so that their clients get the response. More are
+    /// closed without that.
+    pub lingering_max: usize,
     /// Most HTTP/2 requests in progress, over all connections.
     pub streams_max: usize,
     /// Maximum of one principal; for anonymous clients, of one address.
@@ -93,6 +96,7 @@ impl Default for Options {
             ]
             .into(),
             restricted_timeout: Duration::from_secs(1),
+            lingering_max: 500,
             streams_max: 20_000,
             principal_streams_max: 5_000,
             keepalive_timeout: Duration::from_secs(30),
