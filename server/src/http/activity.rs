@@ -240,12 +240,7 @@ pub(super) struct Arriving {
 }
 
 impl Arriving {
-    fn new(
-        body: Incoming,
-        activity: &Arc<Activity>,
-        now_ms: u64,
-        stream: Option<Stream>,
-    ) -> Self {
+    fn new(body: Incoming, activity: &Arc<Activity>, now_ms: u64, stream: Option<Stream>) -> Self {
         if body.is_end_stream() {
             return Self { body: Some(body), activity: None, stream: None };
         }

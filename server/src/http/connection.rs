@@ -111,8 +111,8 @@ async fn talk(
     let service = service_fn(move |request: Request<Incoming>| {
         // Only there a connection can have more than one request.
         let is_shared = request.version() == Version::HTTP_2;
-        let stream =
-            is_shared.then(|| connection.places.add_stream(&connection.activity, patience, lingers));
+        let stream = is_shared
+            .then(|| connection.places.add_stream(&connection.activity, patience, lingers));
         stream.iter().for_each(|stream| runner.expect(stream.clone()));
         answer(connection.clone(), request, stream)
     });

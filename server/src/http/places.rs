@@ -360,7 +360,11 @@ impl Place {
             return None;
         };
         places.n_lingering.inc();
-        Some(Lingering { wire: wire.clone(), n_lingering: places.n_lingering.clone(), _taken: taken })
+        Some(Lingering {
+            wire: wire.clone(),
+            n_lingering: places.n_lingering.clone(),
+            _taken: taken,
+        })
     }
 }
 
