@@ -63,6 +63,10 @@ pub struct Options {
     pub downloads_max: usize,
     /// Maximum of one principal; for anonymous clients, of one address.
     pub principal_downloads_max: usize,
+    /// Maximum copies, and moves and removals of folders, at the same time.
+    pub tree_operations_max: usize,
+    /// Maximum of one principal; for anonymous clients, of one address.
+    pub principal_tree_operations_max: usize,
     /// Most streams of events, over all connections.
     pub event_streams_max: usize,
     /// Maximum of one principal; for anonymous clients, of one address.
@@ -114,6 +118,8 @@ impl Default for Options {
             uploads_max: 10_000,
             downloads_max: 1_000,
             principal_downloads_max: 250,
+            tree_operations_max: 7,
+            principal_tree_operations_max: 2,
             event_streams_max: 10_000,
             principal_event_streams_max: 2_500,
             metrics_namespaces_max: 100,
