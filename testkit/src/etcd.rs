@@ -1,7 +1,7 @@
 //! Real members of an etcd cluster, each a process of its own on this machine.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::hosts::Host;
+use crate::port::ReservedPort;
 
 /// How long a cluster may take to be there before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -23,6 +24,8 @@ pub struct Etcd {
     members: Vec<Member>,
     /// All of them, as each is told of them.
     all: String,
+    /// So that a member can be started again.
+    _ports: Vec<ReservedPort>,
     _folder: TempDir,
 }
 
@@ -48,6 +51,8 @@ pub struct EtcdOptions<'a> {
     pub tls: Option<(&'a Path, &'a Path, &'a Path)>,
     /// Each has a host of its own; none: all are on this one.
     pub hosts: &'a [Host],
+    /// They sync what they write, so that [`Etcd::slow_disks`] delays them.
+    pub syncs: bool,
     /// The program that is run.
     pub program: Option<&'a str>,
 }
@@ -70,9 +75,13 @@ impl Etcd {
 
     fn try_cluster(n_members: usize, options: &EtcdOptions<'_>) -> Option<Self> {
         let folder = crate::folder();
-        let address = |n: usize, port| match options.hosts.get(n) {
+        let mut ports = Vec::new();
+        let mut address = |n: usize, port| match options.hosts.get(n) {
             Some(host) => SocketAddr::new(IpAddr::V4(host.address), port),
-            None => free_address(),
+            None => {
+                ports.push(ReservedPort::any());
+                ports[ports.len() - 1].address
+            }
         };
         let peers: Vec<_> = (0..n_members).map(|n| address(n, 2380)).collect();
         let name = |n: usize| format!("m{n}");
@@ -97,8 +106,14 @@ impl Etcd {
             let clients = format!("{scheme}://{address}");
             command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
             command.args(["--listen-metrics-urls", &format!("http://{health}")]);
-            // Nobody waits longer than has to be for the first leader.
-            command.args(["--heartbeat-interval", "50", "--election-timeout", "500"]);
+            // One member leads at once. Several must not elect another because one is late on a busy machine.
+            let [heartbeat, election] =
+                if n_members == 1 { ["50", "500"] } else { ["100", "2000"] };
+            command.args(["--heartbeat-interval", heartbeat, "--election-timeout", election]);
+            // No test cuts the power. The syncs of other programs must not delay etcd until a seat is lost.
+            if !options.syncs && options.program.is_none() {
+                command.arg("--unsafe-no-fsync");
+            }
             command.args(["--log-level", "error"]).args(options.flags);
             if let Some((certificate, key, ca)) = options.tls {
                 command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
@@ -109,7 +124,7 @@ impl Etcd {
             Member { name: name(n), child, command, address, peer, health, data }
         });
         let members = members.collect();
-        let mut cluster = Self { members, all, _folder: folder };
+        let mut cluster = Self { members, all, _ports: ports, _folder: folder };
         cluster.is_up().then_some(cluster)
     }
 
@@ -283,11 +298,6 @@ impl Drop for Etcd {
             let _ = member.child.wait();
         }
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
 }
 
 fn is_well(address: SocketAddr) -> bool {

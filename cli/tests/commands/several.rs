@@ -10,8 +10,7 @@ use crate::{Ended, World, command};
 
 /// Where nobody listens.
 fn nowhere() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", free.local_addr().unwrap())
+    format!("http://{}", leasehold_testkit::nowhere())
 }
 
 fn ended(list: &str, arguments: &[&str]) -> Ended {

@@ -1,5 +1,7 @@
 //! Ctrl-C as a shell expects it: in scripts, loops and pipes, beside `flock`, which has always had it.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use leasehold_testkit::Terminal;
 
 use crate::terminal::open;
@@ -38,8 +40,11 @@ fn interrupt(screen: &Terminal, line: &str, keys: &str) {
 
 /// Nothing is left of what was seen before.
 fn clear(screen: &Terminal) {
-    screen.enter("clear; echo cleared");
-    screen.until("a clear screen", |shown| shown.starts_with("cleared\n"));
+    // A number of its own: the screen may still show what an earlier call wrote.
+    static N: AtomicUsize = AtomicUsize::new(0);
+    let cleared = format!("cleared-{}", N.fetch_add(1, Relaxed));
+    screen.enter(&format!("clear; echo {cleared}"));
+    screen.until("a clear screen", |shown| shown.starts_with(&format!("{cleared}\n")));
 }
 
 /// The shell waits for the next line.
@@ -135,7 +140,8 @@ fn a_quit_ends_the_script_and_leaves_no_core_of_ours() {
     interrupt(&screen, &format!("dash {file}"), "C-\\");
     ended_with(&screen, 131);
     assert_eq!(world.text("log"), "");
-    screen.enter(&format!("{QUOTED} run a -n echo it is free"));
+    // Quoted, so that the typed line is not taken for the output.
+    screen.enter(&format!("{QUOTED} run a -n echo it is 'free'"));
     screen.shows("it is free\n");
 }
 

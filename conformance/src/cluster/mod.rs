@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::flaw::{Outcome, broken, demand};
 use crate::link::Link;
 use crate::seen::Log;
-use crate::server::Server;
+use crate::server::{KEEPS_PLACES, Server};
 
 pub use run::{NAMES, run};
 
@@ -25,7 +25,7 @@ const N_SERVERS: usize = 3;
 const FAIL_OVER_MAX: Duration = Duration::from_secs(60);
 
 /// How long it takes at most to be told whether a server leads.
-const LOOK_MAX: Duration = Duration::from_millis(500);
+const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// The servers and the ways to them. All of it is gone when dropped.
 struct Cluster {
@@ -59,6 +59,7 @@ impl Cluster {
                 // So that who does not lead tells of the link to who does, which is what clients have.
                 format!("--advertise={}", link.url()),
             ];
+            server.flags.extend(KEEPS_PLACES.map(String::from));
             server.start_again().await?;
             Outcome::Ok((server, link))
         };

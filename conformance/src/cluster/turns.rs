@@ -11,13 +11,11 @@ use tokio::task::JoinHandle;
 use super::part::{CLIENTS_OF_TURNS, TTL_MS};
 use crate::flaw::{Flaw, Outcome, broken, demand};
 use crate::resource::Resource;
+use crate::script::WAIT_MS;
 use crate::subject::{Subject, token_of};
 
 /// How long one of them does something else.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Longer than any change of leaders.
-const WAIT_MS: u64 = 25_000;
 
 pub(super) struct Turns {
     is_over: watch::Sender<bool>,

@@ -68,8 +68,7 @@ fn url_of(local: &Local) -> String {
 
 /// Where nobody listens.
 fn nowhere() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", free.local_addr().unwrap())
+    format!("http://{}", leasehold_testkit::nowhere())
 }
 
 fn client(urls: &[&str]) -> Client {

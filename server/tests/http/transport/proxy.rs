@@ -27,10 +27,14 @@ fn tcp4(source: [u8; 4]) -> Vec<u8> {
 }
 
 async fn world(from: &str) -> World {
+    world_with(from, PATIENCE).await
+}
+
+async fn world_with(from: &str, handshake_timeout: Duration) -> World {
     World::with(|settings, _| {
         settings.http.proxy_protocol_from =
             [leasehold_server::http::parse_network(from).unwrap()].into();
-        settings.http.handshake_timeout = Duration::from_millis(500);
+        settings.http.handshake_timeout = handshake_timeout;
         // The client address decides the principal, so this limit shows which address the server sees.
         settings.engine.limits.principal_leases_max = 1;
         settings.listen.truncate(1);
@@ -119,7 +123,7 @@ async fn nobody_else_is_believed() {
 
 #[tokio::test]
 async fn a_header_that_never_comes_ends_the_connection() {
-    let world = world("127.0.0.1").await;
+    let world = world_with("127.0.0.1", Duration::from_millis(500)).await;
     for begun in [&b""[..], b"PROXY TCP4 192", SIGNATURE] {
         let mut stream = TcpStream::connect(world.local.address).await.unwrap();
         stream.write_all(begun).await.unwrap();
