@@ -227,9 +227,12 @@ impl Etcd {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             let leads = |member: &Member| {
-                let arguments = ["endpoint", "status", "--write-out=json", "--command-timeout=5s"];
-                let said = member.ctl(&arguments).ok()?;
-                let said: serde_json::Value = serde_json::from_str(&said).ok()?;
+                let mut command = member.ctl_command();
+                // As a variable: etcdctl refuses a flag beside the variable of the same name.
+                command.env("ETCDCTL_COMMAND_TIMEOUT", "5s");
+                command.args(["endpoint", "status", "--write-out=json"]);
+                let said = command.output().expect("etcdctl").stdout;
+                let said: serde_json::Value = serde_json::from_slice(&said).ok()?;
                 let status = &said[0]["Status"];
                 Some(status["leader"] == status["header"]["member_id"])
             };
