@@ -14,11 +14,11 @@ use crate::flaw::{Outcome, broken, demand};
 use crate::history::History;
 use crate::link::Upstream;
 
-/// The server keeps the places of those whose connections broke for longer than any script takes, so that nobody loses
-/// a place on a busy machine.
+/// The server keeps the places of waiters with broken connections for longer than any script takes, so that no client
+/// loses its place on a busy machine.
 pub(crate) const KEEPS_PLACES: [&str; 2] = ["--park-max=10m", "--resume-park-max=10m"];
 
-/// How the names of locks begin that only the harness has a use for.
+/// The prefix of the names of locks that only the harness uses.
 const MARK: &str = "~mark-";
 
 /// Maximum pages of 1000 events in the history of a script.

@@ -38,12 +38,13 @@ impl Bare {
         Self { runtime: runtime.expect("a runtime"), door: Door::new(app, dialect::ALL) }
     }
 
-    /// Whether the text is a request.
+    /// Returns whether the text is a valid request.
     pub fn is_request(text: &[u8]) -> bool {
         parse(text).is_some()
     }
 
-    /// The status of the answer to a request; `None` if it is none, or waits for something longer than that.
+    /// Returns the status of the response to a request. Returns `None` if the text is not a valid request, or if there
+    /// is no response within `patience`.
     pub fn ask(&self, text: &[u8], patience: Duration) -> Option<StatusCode> {
         Some(self.answer(text, patience)?.deliver().status())
     }

@@ -53,7 +53,7 @@ pub struct EtcdOptions<'a> {
     pub hosts: &'a [Host],
     /// They sync what they write, so that [`Etcd::slow_disks`] delays them.
     pub syncs: bool,
-    /// The program that is run.
+    /// The program to run instead of etcd.
     pub program: Option<&'a str>,
 }
 

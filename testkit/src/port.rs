@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpSocket;
 
-/// A port that nobody else gets while this exists. A server can listen on it, stop, and listen on it again. While no
+/// A port that no other process gets while this value exists. A server can listen on it, stop, and listen on it again. While no
 /// server listens, connections are refused.
 pub struct ReservedPort {
     /// The address with the port.
@@ -29,7 +29,7 @@ impl ReservedPort {
     }
 }
 
-/// Returns an address where nobody listens until the test process ends.
+/// Returns an address on which no process listens until the test process ends.
 pub fn nowhere() -> SocketAddr {
     Box::leak(Box::new(ReservedPort::any())).address
 }

@@ -53,7 +53,7 @@ impl Process {
         }
         let mut child = spawn(command.stderr(Stdio::piped()));
         let number = wait_for_port(&mut child, &port_file)?;
-        // Nobody reads it from here on; a full pipe must not stop the server.
+        // The test no longer reads the pipe. A full pipe must not stop the server.
         if let Some(mut stderr) = child.stderr.take() {
             std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         }

@@ -92,7 +92,7 @@ fn a_busy_lock_can_be_skipped_without_a_word() {
 fn a_quick_job_keeps_the_lock_as_long_as_it_should() {
     let world = World::new();
     let began = Instant::now();
-    // Longer than the lease would last: left behind, and nobody waits for it.
+    // Longer than the TTL: `run` exits and leaves the lock held.
     assert_eq!(world.ran(&["--at-least", "10s", "--ttl", "5s", "a", "true"]).0, 0);
     assert_eq!(world.ran(&["--skip-if-busy", "a", "touch", "again"]).0, 0);
     assert!(!world.file("again").exists(), "another host ran it again");

@@ -41,7 +41,7 @@ fn interrupt(screen: &Terminal, line: &str, keys: &str) {
 
 /// Clears the screen, so that earlier output is not mistaken for new output.
 fn clear(screen: &Terminal) {
-    // A number of its own: the screen may still show what an earlier call wrote.
+    // A new number each time, because the screen might still show the output of an earlier call.
     static N: AtomicUsize = AtomicUsize::new(0);
     let cleared = format!("cleared-{}", N.fetch_add(1, Relaxed));
     screen.enter(&format!("clear; echo {cleared}"));

@@ -90,7 +90,7 @@ fn a_held_lock_can_be_put_into_the_background() {
     screen.shows("status=1");
     screen.shows("Running");
     assert!(!screen.text().contains("Stopped"), "{}", screen.text());
-    // What is typed is for the shell, and in the foreground for us again.
+    // Typed input goes to the shell, and to the command again once the job is in the foreground.
     screen.enter("clear; echo again; fg");
     screen.shows("again\n'/");
     screen.keys(&["C-d"]);

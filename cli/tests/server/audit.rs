@@ -45,7 +45,7 @@ async fn known(client: &Client) -> BTreeSet<String> {
     }
 }
 
-/// Takes locks and gives them back until the server is gone. Counts the granted requests.
+/// Acquires and releases locks until the server is gone. Counts the granted requests.
 async fn keep_busy(client: Client, owner: usize, n_granted: Arc<AtomicUsize>) {
     for n in 0.. {
         let lock = format!("l{owner}-{}", n % 7);
@@ -75,7 +75,7 @@ async fn whatever_happened_is_told_once_however_often_the_server_is_killed() {
         let process = Process::start(BINARY, &data, &flags);
         let client = |n| keep_busy(process.client.clone(), n, n_granted.clone());
         let busy: Vec<_> = (0..4).map(|n| tokio::spawn(client(n))).collect();
-        // Not a round number of anything.
+        // An irregular time, so that the kills happen at different moments.
         tokio::time::sleep(Duration::from_millis(60 + 37 * round as u64)).await;
         // On a busy machine the last round makes up for the rounds before it.
         let began = Instant::now();

@@ -24,7 +24,7 @@ const N_SERVERS: usize = 3;
 /// The time limit of a leader change. It normally takes the TTL of the leader key, which is 2 s.
 const FAIL_OVER_MAX: Duration = Duration::from_secs(60);
 
-/// How long it takes at most to be told whether a server leads.
+/// The time limit of the check whether a server leads.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// The servers and their links. All of it is stopped when this value is dropped.

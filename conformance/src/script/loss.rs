@@ -60,7 +60,7 @@ pub(super) async fn loss_after_wait(world: &World) -> Outcome {
     let fields = json!({"ttl_ms": 1500, "wait_ms": WAIT_MS, "margin_ms": 300});
     let asked = world.begin_acquire("alice", "a", fields);
     world.server.wait_for_queue("a", &["alice"], SOON).await?;
-    // Longer than the ttl: whoever counts that from when it asked has lost the lease before it got it.
+    // Waits longer than the TTL. A client that counts the TTL from its request has lost the lease before it gets it.
     tokio::time::sleep(ms(2000)).await;
     world.server.release(&held).await?;
     crate::world::granted(asked).await?;

@@ -14,7 +14,7 @@ use crate::seen::Seen;
 use crate::server::Held;
 use crate::world::World;
 
-/// Two who wait behind somebody.
+/// Makes two clients wait behind a holder.
 async fn queue(world: &World) -> Outcome<(Held, Asked, Asked)> {
     let held = world.server.acquire("a", "holder", json!({})).await?;
     let fields = json!({"ttl_ms": 10_000, "wait_ms": WAIT_MS});
@@ -65,7 +65,7 @@ pub(super) async fn wait_survives_cuts(world: &World) -> Outcome {
     for _ in 1..=3 {
         let n_before = world.log.of("/locks/a/acquire").len();
         world.link().cut();
-        // First they have to ask again: until then the server may not have noticed.
+        // Both must repeat their requests first. Before that, the server might not have noticed the broken connections.
         world.log.when_seen("/locks/a/acquire", n_before + 2, SOON).await?;
         world.server.wait_for_queue("a", &["alice", "bob"], SOON).await?;
     }

@@ -62,7 +62,7 @@ async fn until_noted(cluster: &Cluster) {
     }
 }
 
-/// Until nobody leads, as etcd says.
+/// Waits until etcd has no leader key.
 async fn no_seat_is_taken(cluster: &Cluster) {
     let began = Instant::now();
     let leader = || cluster.etcd.ctl(&["get", "--keys-only", "/test/leader"]);

@@ -37,7 +37,7 @@ fn wish(owner: &str, ttl: Duration, request: &str) -> Value {
     json!({"owner_id": owner, "ttl_ms": ttl.as_millis() as u64, "request_id": request})
 }
 
-/// Kills whoever leads, again and again, until a lease is over, which may be neither too early nor too late. Where a
+/// Kills each leader in turn until a lease ends, which must be neither too early nor too late. Where a
 /// fail-over takes too long to kill two leaders during the lease, the test goes on with a longer lease.
 async fn check_leases_outlive_leaders(mut cluster: Cluster) {
     let mut ttl = TTL;
@@ -47,7 +47,7 @@ async fn check_leases_outlive_leaders(mut cluster: Cluster) {
     }
 }
 
-/// Kills whoever leads, again and again, until a lease with this TTL is over. Returns how many it killed.
+/// Kills each leader in turn until a lease with this TTL ends. Returns how many it killed.
 async fn outlive(cluster: &mut Cluster, ttl: Duration) -> usize {
     cluster.leader(None).await;
     let path = format!("/v1/locks/{}/acquire", ttl.as_secs());
