@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpSocket;
 
-/// A port that no other process gets while this value exists. A server can listen on it, stop, and listen on it again. While no
-/// server listens, connections are refused.
+/// A port that no other process gets while this value exists. A server can listen on it, stop, and listen on it again.
+/// While no server listens, connections are refused.
 pub struct ReservedPort {
     /// The address with the port.
     pub address: SocketAddr,
