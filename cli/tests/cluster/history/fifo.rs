@@ -12,7 +12,8 @@ use super::cluster::{Cluster, N_SERVERS, QUOTA, number};
 use super::fault::Fault;
 
 const N_MEMBERS: usize = 1;
-const NAME: &str = "fifo::those_who_wait_keep_their_order_whatever_happens_to_the_leader";
+const NAME: &str =
+    concat!(module_path!(), "::those_who_wait_keep_their_order_whatever_happens_to_the_leader");
 /// `FIFO_ROUNDS=20` applies every fault that many times.
 const ROUNDS: &str = "FIFO_ROUNDS";
 const N_WAITERS: usize = 6;

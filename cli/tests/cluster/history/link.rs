@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 use super::cluster::{Cluster, N_SERVERS};
 
 const N_MEMBERS: usize = 1;
-const NAME: &str = "link::a_link_that_is_silently_cut_loses_no_lock";
+const NAME: &str =
+    concat!(module_path!(), "::a_link_that_is_silently_cut_loses_no_lock");
 /// Longer than the test takes: a lost grant would keep the lock held until then.
 const TTL_MS: u64 = 600_000;
 /// Time limit for detecting that a link is cut. A server detects it within 10 seconds; the rest is for a busy machine.
