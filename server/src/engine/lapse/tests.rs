@@ -290,6 +290,43 @@ fn however_many_wait_no_record_is_too_long() {
     assert_eq!((leader.holders(), leader.queue()), (vec![], (names(0..500), true)));
 }
 
+/// Waits and reads that arrive after the leader has lapsed.
+fn asked_in_silence(tick: Duration) -> Result<(), String> {
+    let (mut leader, _waiting) = Leader::waited_for(tick, usize::MAX, 3);
+    leader.is_mute.store(true, Relaxed);
+    leader.pass(1);
+    leader.pass(1);
+    let late = repeatable(9);
+    for _ in 0..3 {
+        let told = leader.ask(late.clone()).told();
+        if !matches!(told, Some(Err(Error::StoreSilent))) {
+            return Err(format!("not refused: {told:?}"));
+        }
+    }
+    if leader.queue().0.contains(&"w9".into()) {
+        return Err("it had an effect".into());
+    }
+    leader.is_mute.store(false, Relaxed);
+    // The first request after the store answers again is not refused.
+    if tick == OFTEN {
+        leader.round();
+    }
+    let again = leader.ask(late);
+    leader.round();
+    match again.told() {
+        None if leader.queue().0.contains(&"w9".into()) => Ok(()),
+        told => Err(format!("it does not wait: {told:?}")),
+    }
+}
+
+#[test]
+fn requests_after_the_leader_has_lapsed_are_refused_immediately() {
+    // Whether or not a record is held.
+    for tick in [OFTEN, NEVER] {
+        asked_in_silence(tick).expect("refused, without an effect");
+    }
+}
+
 #[test]
 fn every_deliberate_bug_is_found() {
     if !mutant::IS_BUILT {
@@ -299,6 +336,7 @@ fn every_deliberate_bug_is_found() {
         mutant::switch(Some(bug));
         let outcome = match bug {
             Mutant::ForsakenGivenBack => released_in_silence().map(drop),
+            Mutant::HeldWhileLapsed => [OFTEN, NEVER].into_iter().try_for_each(asked_in_silence),
             other => panic!("{other:?} has no scene"),
         };
         mutant::switch(None);
