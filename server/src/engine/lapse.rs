@@ -42,6 +42,7 @@ impl Writer {
             return;
         }
         self.note_silence(true);
+        self.shared.is_unsure(true);
         if !mutant!(HeldWhileLapsed) {
             self.refuse_all();
         }

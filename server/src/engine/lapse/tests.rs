@@ -1,7 +1,9 @@
 //! A server whose shared store is silent ends its waits, and its waiters keep their places.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold_base::clock::{FakeClock, LockClock};
@@ -325,6 +327,28 @@ fn requests_after_the_leader_has_lapsed_are_refused_immediately() {
     for tick in [OFTEN, NEVER] {
         asked_in_silence(tick).expect("refused, without an effect");
     }
+}
+
+#[test]
+fn reads_that_wait_for_events_are_told_when_the_leader_has_lapsed() {
+    let (mut leader, _waiting) = Leader::waited_for(OFTEN, usize::MAX, 3);
+    let shared = leader.writer.shared.clone();
+    let is_unsure = || {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(shared.unsure()).poll(&mut context).is_ready()
+    };
+    leader.is_mute.store(true, Relaxed);
+    leader.pass(1);
+    assert!(!is_unsure(), "its lease has not passed yet");
+    leader.pass(1);
+    assert!(is_unsure());
+    leader.is_mute.store(false, Relaxed);
+    leader.round();
+    assert!(!is_unsure(), "the store answers again");
+    drop(shared.follow());
+    assert!(is_unsure(), "another server leads");
+    shared.lead();
+    assert!(!is_unsure());
 }
 
 #[test]
