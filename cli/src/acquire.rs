@@ -294,6 +294,9 @@ mod tests {
         let asked = asked.lock().unwrap();
         let ids: Vec<_> = asked.iter().map(|asked| asked["request_id"].clone()).collect();
         assert_eq!(ids, [ids[0].clone(), ids[0].clone()], "the same request");
-        assert!(ids[0].is_string() && asked.iter().all(|asked| asked["wait_ms"].as_u64() > Some(3_000_000)));
+        assert!(
+            ids[0].is_string()
+                && asked.iter().all(|asked| asked["wait_ms"].as_u64() > Some(3_000_000))
+        );
     }
 }
