@@ -50,6 +50,8 @@ pub(super) enum Fault {
     LeaderStepsDown,
     /// The leader and the followers cannot reach each other until another server leads.
     LeaderUnreachable,
+    /// The leader and etcd cannot reach each other until [`Fault::mend`]. Another server leads.
+    LeaderCutOff,
 }
 
 impl Fault {
@@ -113,6 +115,10 @@ impl Fault {
                 cluster.leader(Some(leader)).await;
                 on_links(cluster, leader, Direction::Both, Whom::Servers, Host::reaches);
             }
+            Self::LeaderCutOff => {
+                on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::loses);
+                cluster.leader(Some(leader)).await;
+            }
             Self::SlowDisk => {
                 let _slow = cluster.etcd.slow_disks(SYNC_TAKES);
                 tokio::time::sleep(A_WHILE).await;
@@ -144,6 +150,13 @@ impl Fault {
             Self::RollingRestart => restart_each(cluster, world).await,
         }
         None
+    }
+
+    /// Ends a fault that lasts. `leader` is the server that led before.
+    pub(super) fn mend(self, cluster: &Cluster, leader: usize) {
+        if matches!(self, Self::LeaderCutOff) {
+            on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::reaches);
+        }
     }
 }
 
