@@ -246,7 +246,7 @@ async fn answer(
     request: Request<Incoming>,
     stream: Option<Stream>,
 ) -> Result<Response<Tracked>, Infallible> {
-    let Connection { door, activity, outgoing, .. } = &*connection;
+    let Connection { door, activity, outgoing, places, .. } = &*connection;
     let is_shared = stream.is_some();
     let visitor = Visitor { stream: stream.clone(), ..connection.visitor.clone() };
     let (head, body) = request.into_parts();
@@ -255,9 +255,16 @@ async fn answer(
     } else {
         activity.intake.took_head(&head, body.size_hint().exact().is_some());
     }
+    let is_limited = is_shared && !visitor.link.is_for_peers;
+    let charged = is_limited.then(|| places.charge_stream(&head));
     let (in_progress, body) = activity.begin(body, stream.clone());
     let request = Request::from_parts(head, body);
-    let Answer { mut response, undelivered } = door.answer(visitor, request).await;
+    let answer = match &charged {
+        Some(None) => Answer::head_too_large(),
+        Some(Some(_)) | None => door.answer(visitor, request).await,
+    };
+    drop(charged);
+    let Answer { mut response, undelivered } = answer;
     if !is_shared && activity.has_unread() {
         // What is left of the request stands where the next one would.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
