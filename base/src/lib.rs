@@ -3,6 +3,8 @@
 pub mod calendar;
 pub mod clock;
 pub mod complaint;
+pub mod exposure;
+pub mod host;
 #[doc(hidden)]
 pub mod pace;
 pub mod probe;

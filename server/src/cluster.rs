@@ -9,11 +9,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::door::is_host;
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
 use leasehold_base::clock::Clock;
+use leasehold_base::host::is_host;
 use leasehold_store::{Error, NodeFolder, Peering};
 pub use location::Location;
 use roster::Roster;
@@ -194,6 +194,7 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, Member, NodeFolder, Options, PathBuf, Reached, Roster};
     use leasehold_base::clock::Clock;
+use leasehold_base::host::is_host;
     use leasehold_base::runtime;
     use leasehold_store::Seat;
     use leasehold_store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
@@ -300,6 +301,7 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
     use leasehold_base::clock::Clock;
+use leasehold_base::host::is_host;
     use leasehold_store::Seat;
 
     /// What needs etcd cannot be done.

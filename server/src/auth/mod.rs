@@ -5,13 +5,16 @@
 //! needs.
 
 mod caller;
+mod certificate;
 mod credential;
 mod denied;
 mod enforce;
 mod gate;
 mod identify;
 pub(crate) mod issuer;
+pub(crate) mod mac;
 mod need;
+mod network;
 mod permitted;
 mod policy;
 mod principal;
@@ -29,12 +32,14 @@ mod waits;
 mod way;
 
 pub(crate) use caller::Caller;
+pub use certificate::CertificateNames;
 pub(crate) use credential::basic_user;
 pub(crate) use denied::Denied;
 pub(crate) use gate::{Authority, ReadAuth};
 pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
 pub(crate) use identify::{admit, may_look_up};
 pub(crate) use issuer::{IssuerState, KeysState};
+pub use network::parse_network;
 pub use permitted::Permitted;
 pub(crate) use policy::Mtls;
 pub use policy::{Decision, NewKey, PREFIX, Policy, Surroundings};

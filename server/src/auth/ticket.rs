@@ -10,9 +10,8 @@ use leasehold_core::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use super::{Caller, Denied, Principal};
+use super::{Caller, Denied, Principal, mac};
 use crate::engine::EngineHandle;
-use crate::mac;
 
 /// The request header that carries a ticket. Not `Authorization`, which the client might use for its own credential.
 pub(crate) const HEADER: &str = "x-leasehold-ticket";

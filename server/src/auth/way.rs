@@ -3,8 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::Remembered;
-use crate::door::CertificateNames;
+use super::{CertificateNames, Remembered};
 
 /// How a request reached the server: address, socket, certificate and browser context.
 pub(crate) struct Way<'a> {

@@ -37,7 +37,7 @@ pub(crate) mod worker;
 pub(crate) use answer::json;
 pub use conversation::Conversation;
 pub(crate) use conversation::Heard;
-pub use forwarded::parse_network;
+pub use crate::auth::parse_network;
 pub use ipnet::IpNet;
 pub use listen::Listen;
 pub use options::Options;

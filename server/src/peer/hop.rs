@@ -7,7 +7,8 @@ use std::sync::Arc;
 use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
-use crate::door::{CertificateNames, Link, Peer, Visitor};
+use crate::auth::CertificateNames;
+use crate::door::{Link, Peer, Visitor};
 
 /// How a request reached the server that forwards it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

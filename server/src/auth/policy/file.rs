@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use leasehold_base::host::is_host;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::value::{Datetime, Offset};
@@ -228,7 +229,7 @@ fn public_url(source: &Source, url: Option<Spanned<String>>) -> Result<Option<St
     let text = url.get_ref();
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = host.map(|host| host.strip_suffix('/').unwrap_or(host));
-    if host.is_some_and(|host| crate::door::is_host(host.as_bytes())) {
+    if host.is_some_and(|host| is_host(host.as_bytes())) {
         return Ok(Some(text.clone()));
     }
     let why = format!("public-url: {text:?} must be https://HOST or https://HOST:PORT");

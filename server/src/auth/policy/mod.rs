@@ -16,6 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
+use leasehold_base::exposure::Trusted;
 use leasehold_core::LockKey;
 
 pub use doubt::Surroundings;
@@ -31,7 +32,6 @@ pub(crate) use source::Secret;
 
 use super::principal::OF_KEYS;
 use super::{Principal, Right};
-use crate::exposure::Trusted;
 
 /// The content of the auth file and of the files it names.
 #[derive(Debug)]

@@ -8,8 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
 use super::key::hex;
-use crate::auth::Principal;
-use crate::door::CertificateNames;
+use crate::auth::{CertificateNames, Principal};
 
 /// Prefix of the principal names of certificates.
 pub(super) const OF_CERTIFICATES: &str = "mtls:";

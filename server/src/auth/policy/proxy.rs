@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::source::{Beside, Secret, Source};
-use crate::http::forwarded::parse_network;
+use crate::auth::parse_network;
 
 /// Minimum length of the proxy's secret. A shorter secret could be guessed.
 const SECRET_BYTES_MIN: usize = 16;

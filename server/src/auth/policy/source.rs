@@ -4,12 +4,12 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use leasehold_base::exposure::Trusted;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use toml::Spanned;
 
 use super::key;
-use crate::exposure::Trusted;
 
 /// Maximum file size.
 const FILE_BYTES_MAX: u64 = 16 << 20;
