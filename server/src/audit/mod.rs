@@ -21,9 +21,10 @@ use leasehold_base::sync::lock;
 use leasehold_core::Fact;
 use leasehold_store::{Cursor, Event, EventId};
 
+use crate::auth::By;
 pub use file::rotated;
 use flood::{LeftOut, Rate};
-pub(crate) use line::{Act, By, Kind, Mismatch, Refused};
+pub(crate) use line::{Act, Kind, Mismatch, Refused};
 pub(crate) use part::Part;
 pub use part::files;
 use sink::Sink;

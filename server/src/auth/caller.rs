@@ -10,8 +10,7 @@ use super::need::{self, Governed, Own};
 use super::policy::{DISTRUSTED, EXPIRED, Policy, Quota, refusal};
 use super::standing::Standing;
 use super::trail::Trail;
-use super::{Denied, Permitted, Principal, Right, View};
-use crate::audit::By;
+use super::{By, Denied, Permitted, Principal, Right, View};
 use crate::content::ToRead;
 use crate::engine::{EngineHandle, ListLocks, ReadLease, ReadLock, ReadSession};
 

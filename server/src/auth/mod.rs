@@ -4,6 +4,7 @@
 //! a handler that forgets to check its caller's rights does not compile. [`need`] lists the right that each request
 //! needs.
 
+mod by;
 mod caller;
 mod certificate;
 mod credential;
@@ -31,6 +32,7 @@ mod view;
 mod waits;
 mod way;
 
+pub use by::By;
 pub(crate) use caller::Caller;
 pub use certificate::CertificateNames;
 pub(crate) use credential::basic_user;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::{Gate, RELOAD_EVERY, Reloaded, enforce};
-use crate::audit::{Act, Audit, By, Part};
+use super::{By, Gate, RELOAD_EVERY, Reloaded, enforce};
+use crate::audit::{Act, Audit, Part};
 use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;
