@@ -244,6 +244,11 @@ impl LockClock {
         millis(at).saturating_add(offset_ms)
     }
 
+    /// Returns what the wall clock shows now. It decides nothing about locks; credentials expire by it.
+    pub fn wall_ms(&self) -> i64 {
+        self.wall_ms_of(self.now())
+    }
+
     fn lock_time_at(&self, boottime: u64) -> Timestamp {
         if mutant!(LockTimeFromWall) {
             return Timestamp::ZERO + Span::from_millis(self.clock.wall_ms().max(0) as u64);

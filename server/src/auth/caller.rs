@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_base::clock::LockClock;
 use leasehold_core::{Asker, LeaseNumber, LockKey, Quota as Allowed, SessionRecord, Span};
 
 use super::gate::Authority;
@@ -12,7 +13,7 @@ use super::standing::Standing;
 use super::trail::Trail;
 use super::{By, Denied, Permitted, Principal, Right, View};
 use crate::content::ToRead;
-use crate::engine::{EngineHandle, ListLocks, ReadLease, ReadLock, ReadSession};
+use crate::engine::{ListLocks, ReadLease, ReadLock, ReadSession};
 
 /// How often the rights of a waiting caller are re-checked if its credential can expire.
 const RECHECK_EVERY: Duration = Duration::from_secs(1);
@@ -350,7 +351,7 @@ impl Caller {
 
     /// Returns this caller under the current policy. Fails if its credential or its client certificate is no longer
     /// valid.
-    pub(crate) fn still(&self, engine: &EngineHandle) -> Result<Self, Denied> {
+    pub(crate) fn still(&self, clock: &LockClock) -> Result<Self, Denied> {
         let now = self.by_now();
         let Some(authority) = now.authority() else { return Ok(now) };
         if let Some(id) = &self.standing.certified_by
@@ -358,7 +359,7 @@ impl Caller {
         {
             return Err(Denied::Unauthenticated(DISTRUSTED.into()));
         }
-        if authority.vouches(self.principal(), engine.wall_ms()) {
+        if authority.vouches(self.principal(), clock.wall_ms()) {
             return Ok(now);
         }
         let is_of_certificate = Policy::is_of_certificate(self.principal().name());
@@ -370,9 +371,9 @@ impl Caller {
     ///
     /// The limit also applies to waiters that are not connected at that time. API keys are not considered here: two
     /// keys with one name are the same principal, so the server checks their expiry during the wait.
-    pub(crate) fn patience(&self, wait: Span, engine: &EngineHandle) -> Span {
+    pub(crate) fn patience(&self, wait: Span, clock: &LockClock) -> Span {
         let Some(ends_ms) = self.principal().ends_ms() else { return wait };
-        let left_ms = u64::try_from(ends_ms.saturating_sub(engine.wall_ms())).unwrap_or(0);
+        let left_ms = u64::try_from(ends_ms.saturating_sub(clock.wall_ms())).unwrap_or(0);
         wait.min(Span::from_millis(left_ms.max(1)))
     }
 
@@ -407,7 +408,7 @@ impl Caller {
     /// Never returns if authentication is off.
     pub(crate) async fn denied(
         &self,
-        engine: &EngineHandle,
+        clock: &LockClock,
         check: impl Fn(&Self) -> Result<(), Denied>,
     ) -> Denied {
         let gate = self.authority().and_then(|authority| authority.gate());
@@ -418,7 +419,7 @@ impl Caller {
         loop {
             let Some(authority) = gate.authority() else { return std::future::pending().await };
             let expires = authority.is_passing(self.principal());
-            if let Err(denied) = self.still(engine).and_then(|now| check(&now)) {
+            if let Err(denied) = self.still(clock).and_then(|now| check(&now)) {
                 return denied;
             }
             let recheck = async {

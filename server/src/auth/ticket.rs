@@ -6,12 +6,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
+use leasehold_base::clock::LockClock;
 use leasehold_core::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use super::{Caller, Denied, Principal, mac};
-use crate::engine::EngineHandle;
 
 /// The request header that carries a ticket. Not `Authorization`, which the client might use for its own credential.
 pub(crate) const HEADER: &str = "x-leasehold-ticket";
@@ -65,12 +65,12 @@ struct Claims {
 
 impl Caller {
     /// Returns a ticket for this scope only, or `None` if the caller needs no ticket because it is anonymous.
-    pub(crate) fn ticket(&self, scope: &str, ttl: Span, engine: &EngineHandle) -> Option<String> {
+    pub(crate) fn ticket(&self, scope: &str, ttl: Span, clock: &LockClock) -> Option<String> {
         let who = self.principal();
         let gate = self.authority().filter(|_| !who.is_anonymous())?.gate()?;
         gate.seal()?.sign(&Claims {
             scope: scope.to_owned(),
-            until: (engine.now() + ttl).as_nanos(),
+            until: (clock.now() + ttl).as_nanos(),
             name: who.name().to_string(),
             groups: who.groups().iter().map(ToString::to_string).collect(),
             credential: who.credential().to_string(),
@@ -83,20 +83,20 @@ impl Caller {
         &self,
         ticket: &str,
         scope: &str,
-        engine: &EngineHandle,
+        clock: &LockClock,
     ) -> Result<Self, Denied> {
         let denied = |why: &str| Denied::Unauthenticated(why.into());
         let Some(gate) = self.authority().and_then(|authority| authority.gate()) else {
             return Ok(self.clone());
         };
         let claims = gate.seal().and_then(|seal| seal.open(ticket)).ok_or(denied(UNKNOWN))?;
-        if engine.now() >= Timestamp::from_nanos(claims.until) {
+        if clock.now() >= Timestamp::from_nanos(claims.until) {
             return Err(denied(OVER));
         }
         let Claims { name, groups, credential, ends_ms, .. } = claims;
         let groups = groups.into_iter().map(Into::into).collect();
         let principal = Principal::until(name.into(), groups, credential.into(), ends_ms);
-        let caller = self.as_principal(principal, engine.wall_ms());
+        let caller = self.as_principal(principal, clock.wall_ms());
         caller.filter(|_| claims.scope == scope).ok_or(denied(OTHERS))
     }
 }

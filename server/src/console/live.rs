@@ -71,7 +71,7 @@ async fn tell(visit: Visit, mut reader: Reader, sender: mpsc::Sender<Bytes>, _se
     let over = async {
         tokio::select! {
             () = app.engine.stopped() => {}
-            _ = caller.denied(&app.engine, check) => {}
+            _ = caller.denied(app.engine.clock(), check) => {}
             () = sender.closed() => {}
         }
     };

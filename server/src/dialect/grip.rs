@@ -155,7 +155,7 @@ impl Grip {
         extend: Extend,
     ) -> Result<Result<Option<Timestamp>, Rejection>, Obstacle> {
         // The caller's rights might have changed since the request was admitted.
-        let caller = caller.still(&app.engine)?;
+        let caller = caller.still(app.engine.clock())?;
         let mut until = None;
         // One call can renew leases of one dialect only, and here leases of a session can occur next to those of a
         // write.

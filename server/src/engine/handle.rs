@@ -118,6 +118,11 @@ impl EngineHandle {
         }
     }
 
+    /// The clock that decides when leases expire.
+    pub fn clock(&self) -> &LockClock {
+        &self.0.clock
+    }
+
     /// Lock time now.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
@@ -140,7 +145,7 @@ impl EngineHandle {
 
     /// What the wall clock shows now. It decides nothing about locks; credentials expire by it.
     pub fn wall_ms(&self) -> i64 {
-        self.wall_ms_of(self.now())
+        self.0.clock.wall_ms()
     }
 
     /// Differs between a store and one restored from its backup.

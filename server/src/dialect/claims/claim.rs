@@ -45,7 +45,7 @@ pub(super) async fn create(
         ..Acquire::new(lock.clone(), wire::owner_of(&caller), Dialect::Claims.number(), secret)
     };
     let wait = app.dialect.claims.wait_max.min(app.limits.wait_max);
-    let wait = caller.patience(wait, &app.engine);
+    let wait = caller.patience(wait, app.engine.clock());
     let (claim, undelivered) =
         match app.engine.ask(caller.permit(Enqueue { acquire, wait })?).await?? {
             Enqueued::Granted(Granted { grant, undelivered }) => {
@@ -144,7 +144,7 @@ async fn wait(
     loop {
         let claim = read(app, caller, number).await?;
         // What ended the wait may be that whoever waits is not known any more.
-        caller.still(&app.engine)?.check(Right::Read, &claim.lock)?;
+        caller.still(app.engine.clock())?.check(Right::Read, &claim.lock)?;
         if !claim.phase.is_queued() || Instant::now() >= over_at {
             return Ok(claim);
         }
@@ -155,7 +155,7 @@ async fn wait(
                 }
             }
         };
-        let denied = caller.denied(&app.engine, |now| now.check(Right::Read, &claim.lock));
+        let denied = caller.denied(app.engine.clock(), |now| now.check(Right::Read, &claim.lock));
         tokio::select! {
             denied = denied => return Err(denied.into()),
             () = its_event => {}

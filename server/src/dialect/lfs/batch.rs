@@ -61,7 +61,7 @@ impl<'a> Address<'a> {
     fn actions(&self, repository: &Repository, oid: &Oid) -> Actions {
         let ttl = self.lfs.app.dialect.lfs.transfer_ttl;
         let scope = self.way.scope(repository, oid);
-        let ticket = self.caller.ticket(&scope, ttl, &self.lfs.app.engine);
+        let ticket = self.caller.ticket(&scope, ttl, self.lfs.app.engine.clock());
         let header: BTreeMap<_, _> =
             ticket.into_iter().map(|ticket| (ticket::HEADER, ticket)).collect();
         let action = |more: &str| {

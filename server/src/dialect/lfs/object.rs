@@ -40,7 +40,7 @@ fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal>
     let Some(ticket) = asked.parts.headers.get(ticket::HEADER) else { return Ok(asked) };
     let scope = way.scope(&asked.repository, oid);
     let shown = ticket.to_str().unwrap_or_default();
-    let caller = asked.caller.with_ticket(shown, &scope, &lfs.app.engine);
+    let caller = asked.caller.with_ticket(shown, &scope, lfs.app.engine.clock());
     let arrival = Arrival::of(&asked.parts);
     let (auth, at) = (&lfs.app.auth, lfs.app.engine.at(arrival.received));
     let trusted = &lfs.app.http.trusted_proxies;
@@ -108,7 +108,7 @@ async fn publish(
     upload: Upload,
 ) -> Answer {
     // The body may have taken long to come: whoever was let in then need not be any more.
-    let path = caller.still(&lfs.app.engine)?.permit(repository.to_write(&oid))?;
+    let path = caller.still(lfs.app.engine.clock())?.permit(repository.to_write(&oid))?;
     // The same object may come twice at once, and counts once.
     let _turn = lfs.store.turn(&path).await;
     let Upload { draft, size, .. } = upload;

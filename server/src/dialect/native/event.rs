@@ -81,7 +81,7 @@ pub(super) async fn watch(
             let check = |now: &Caller| now.check_somewhere(Right::Read, Some(&namespace));
             tokio::select! {
                 () = engine.stopped() => {}
-                _ = watcher.denied(&engine, check) => {}
+                _ = watcher.denied(engine.clock(), check) => {}
             }
         }),
         caller,

@@ -54,7 +54,7 @@ pub(super) async fn acquire(
     let waiting = Waiting::by(&acquire.first);
     // A wait above the limit is not shortened, so that the engine rejects it.
     let patience = match wait <= app.limits.wait_max {
-        true => caller.patience(app.engine.left_of(wait, now), &app.engine),
+        true => caller.patience(app.engine.left_of(wait, now), app.engine.clock()),
         false => wait,
     };
     let call = app.engine.ask(caller.permit(WaitForAll { acquire, wait: patience })?);

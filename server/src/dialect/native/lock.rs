@@ -56,7 +56,7 @@ pub(super) async fn acquire(
     let waiting = is_watched.then(|| Waiting::by(&acquire));
     // A wait above the limit is not shortened, so that the engine rejects it.
     let patience = match wait <= app.limits.wait_max {
-        true => caller.patience(app.engine.left_of(wait, now), &app.engine),
+        true => caller.patience(app.engine.left_of(wait, now), app.engine.clock()),
         false => wait,
     };
     let call = app.engine.ask(caller.permit(WaitFor { acquire, wait: patience })?);

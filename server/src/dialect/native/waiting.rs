@@ -39,11 +39,11 @@ impl Waiting {
             answer = call => {
                 if is_over(&answer) {
                     // The wait might have ended because the caller's credential expired.
-                    caller.still(&app.engine).and_then(|now| may(&now))?;
+                    caller.still(app.engine.clock()).and_then(|now| may(&now))?;
                 }
                 return Ok(answer);
             }
-            denied = caller.denied(&app.engine, &may) => denied,
+            denied = caller.denied(app.engine.clock(), &may) => denied,
         };
         // The call is dropped by now, which only parks a wait with a request id: it would keep its place in the queue
         // for a while.

@@ -57,7 +57,7 @@ pub(super) async fn watch(
         // Watching one's own lease needs no right, but the caller's credential must stay valid.
         tokio::select! {
             () = engine.stopped() => {}
-            _ = caller.denied(&engine, |_| Ok(())) => {}
+            _ = caller.denied(engine.clock(), |_| Ok(())) => {}
         }
     });
     let events = Box::pin(events);

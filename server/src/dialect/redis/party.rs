@@ -83,7 +83,7 @@ impl Party {
     /// where these are on.
     pub(super) fn caller(&self) -> Result<Caller, Denied> {
         let caller = match &self.caller {
-            Ok(caller) if caller.is_asked() => caller.still(&self.app.engine)?,
+            Ok(caller) if caller.is_asked() => caller.still(self.app.engine.clock())?,
             Ok(caller) => caller.clone(),
             Err(denied) => return Err(denied.clone()),
         };

@@ -103,7 +103,7 @@ async fn renewed(
         request_id: None,
     };
     // The body may have taken long to come: whoever was let in then need not be any more.
-    let caller = caller.still(engine)?;
+    let caller = caller.still(engine.clock())?;
     Ok(engine.ask(caller.permit(renew)?).await?.ok().map(|lease| *lease))
 }
 
