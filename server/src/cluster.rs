@@ -194,7 +194,6 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, Member, NodeFolder, Options, PathBuf, Reached, Roster};
     use leasehold_base::clock::Clock;
-use leasehold_base::host::is_host;
     use leasehold_base::runtime;
     use leasehold_store::Seat;
     use leasehold_store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
@@ -301,7 +300,7 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
     use leasehold_base::clock::Clock;
-use leasehold_base::host::is_host;
+    use leasehold_base::host::is_host;
     use leasehold_store::Seat;
 
     /// What needs etcd cannot be done.

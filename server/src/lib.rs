@@ -16,6 +16,7 @@ pub mod metrics;
 mod operator;
 mod page;
 mod peer;
+mod reload;
 pub mod serve;
 pub mod trace;
 pub mod webhook;

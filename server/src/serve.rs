@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::audit::{self, Audit};
-use crate::auth::{self, Gate, reload};
+use crate::auth::{self, Gate};
 use crate::backup::{self, Backups};
 use crate::cluster;
 use crate::dialect::{self, Dialect};
@@ -29,6 +29,7 @@ use crate::http::worker::{Work, Workers};
 use crate::http::{self, Listen, TlsFiles};
 use crate::metrics::Metrics;
 use crate::peer::{self, Peers};
+use crate::reload;
 use crate::trace::{self, Tracer};
 use crate::webhook::{self, Webhook};
 use begin::{Own, begin};

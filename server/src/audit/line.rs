@@ -1,8 +1,6 @@
 //! Formats audit lines: each is a JSON object of printable ASCII. Claims of the client are in a separate member and
 //! shortened.
 
-use std::sync::Arc;
-
 use leasehold_base::calendar;
 use leasehold_core::{Ending, Fact, LockKey, Note, What};
 use leasehold_store::{Cursor, EventId};

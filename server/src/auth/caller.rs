@@ -7,20 +7,18 @@ use leasehold_base::clock::LockClock;
 use leasehold_core::{Asker, LeaseNumber, LockKey, Quota as Allowed, SessionRecord, Span};
 
 use super::gate::Authority;
-use super::need::{self, Governed, Own};
+use super::need::{Exempt, Governed, GovernedBy, Own, purpose};
 use super::policy::{DISTRUSTED, EXPIRED, Policy, Quota, refusal};
 use super::standing::Standing;
 use super::trail::Trail;
 use super::{By, Denied, Permitted, Principal, Right, View};
-use crate::content::ToRead;
-use crate::engine::{ListLocks, ReadLease, ReadLock, ReadSession};
 
 /// How often the rights of a waiting caller are re-checked if its credential can expire.
 const RECHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The client that made a request, as identified by its credentials.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub struct Caller {
     standing: Arc<Standing>,
     realm: Realm,
     /// Whether the client sent a credential that only a dialect can interpret, such as a session id.
@@ -183,37 +181,37 @@ impl Caller {
     }
 
     /// Permits reading a session by its secret, for a dialect in which the session id is the credential.
-    pub(crate) fn look_up(&self, read: ReadSession) -> Permitted<ReadSession> {
+    pub(crate) fn look_up<A: Exempt<purpose::Secret>>(&self, read: A) -> Permitted<A> {
         Permitted::new(read)
     }
 
     /// Permits reading a directory without a check, for a handler that only tests whether it exists.
-    pub(crate) fn find_folder(&self, folder: ToRead) -> Permitted<ToRead> {
+    pub(crate) fn find_folder<A: Exempt<purpose::Existence>>(&self, folder: A) -> Permitted<A> {
         Permitted::new(folder)
     }
 
     /// Permits reading a lock without a check, for a handler that only searches it for the caller's own lease.
-    pub(crate) fn find_own(&self, read: ReadLock) -> Permitted<ReadLock> {
+    pub(crate) fn find_own<A: Exempt<purpose::OwnLease>>(&self, read: A) -> Permitted<A> {
         Permitted::new(read)
     }
 
     /// Permits reading a lock without a check, for a record in the audit file. The client does not see the result.
-    pub(crate) fn audit_lock(&self, read: ReadLock) -> Permitted<ReadLock> {
+    pub(crate) fn audit_lock<A: Exempt<purpose::AuditRecord>>(&self, read: A) -> Permitted<A> {
         Permitted::new(read)
     }
 
     /// Permits reading a lease without a check, for a record in the audit file.
-    pub(crate) fn audit_lease(&self, read: ReadLease) -> Permitted<ReadLease> {
+    pub(crate) fn audit_lease<A: Exempt<purpose::AuditRecord>>(&self, read: A) -> Permitted<A> {
         Permitted::new(read)
     }
 
     /// Permits listing the locks on which the caller has `right`, instead of the read right.
-    pub(crate) fn permit_list(
+    pub(crate) fn permit_list<A: GovernedBy>(
         &self,
         right: Right,
-        mut list: ListLocks,
-    ) -> Result<Permitted<ListLocks>, Denied> {
-        need::list(&mut list, right, self)?;
+        mut list: A,
+    ) -> Result<Permitted<A>, Denied> {
+        list.govern_by(right, self)?;
         Ok(Permitted::new(list))
     }
 
@@ -234,12 +232,12 @@ impl Caller {
     }
 
     /// Returns the right needed to read, in the caller's dialect.
-    pub(super) fn to_look(&self) -> Right {
+    pub(crate) fn to_look(&self) -> Right {
         if self.realm == Realm::Files { Right::FilesRead } else { Right::Read }
     }
 
     /// Returns the right needed to acquire, in the caller's dialect.
-    pub(super) fn to_take(&self) -> Right {
+    pub(crate) fn to_take(&self) -> Right {
         if self.realm == Realm::Files { Right::FilesWrite } else { Right::Acquire }
     }
 
@@ -295,7 +293,7 @@ impl Caller {
     }
 
     /// Checks that the caller can administer the server.
-    pub(super) fn check_admin(&self) -> Result<(), Denied> {
+    pub(crate) fn check_admin(&self) -> Result<(), Denied> {
         self.check_everywhere(Right::Admin)
     }
 
@@ -323,7 +321,7 @@ impl Caller {
     }
 
     /// Returns the filter for lists: the locks on which the caller has this right.
-    pub(super) fn view(&self, right: Right) -> View {
+    pub(crate) fn view(&self, right: Right) -> View {
         match self.is_asked() {
             false => View::default(),
             true => View::new(self.standing.clone(), right),
@@ -331,7 +329,7 @@ impl Caller {
     }
 
     /// Returns the filter for lists that also shows the caller's own leases.
-    pub(super) fn view_with_own(&self, right: Right) -> View {
+    pub(crate) fn view_with_own(&self, right: Right) -> View {
         match self.is_asked() {
             false => View::default(),
             true => View::with_own(self.standing.clone(), right),

@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{CertificateNames, Principal};
 use super::policy::{DISTRUSTED, EXPIRED, PREFIX, Policy};
+use super::{CertificateNames, Principal};
 
 /// Maximum length of the `Authorization` header.
 const BYTES_MAX: usize = 8 * 1024;

@@ -9,7 +9,7 @@ use super::credential;
 
 /// Why the server rejects a request of this client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Denied {
+pub enum Denied {
     /// The client is not authenticated (401).
     Unauthenticated(String),
     /// The client is authenticated, and no rule grants the request (403).

@@ -227,7 +227,7 @@ impl Gate {
 
     /// Returns a receiver that is notified when the policy changes and when a user signs out; `None` if authentication
     /// is off.
-    pub(super) fn changes(&self) -> Option<watch::Receiver<u64>> {
+    pub fn changes(&self) -> Option<watch::Receiver<u64>> {
         self.0.as_ref().map(|on| on.version.subscribe())
     }
 
@@ -244,6 +244,11 @@ impl Gate {
     /// Returns the credentials of disconnected waiters, or `None` if authentication is off.
     pub(super) fn waits(&self) -> Option<&Waits> {
         self.0.as_ref().map(|on| &on.waits)
+    }
+
+    /// Returns whether enough entries of ended waits accumulated to make a review worthwhile.
+    pub fn has_many_waits(&self) -> bool {
+        self.waits().is_some_and(Waits::are_many)
     }
 
     fn is_signed_in(&self, id: &str, authority: &Authority, wall_ms: i64) -> bool {

@@ -1,15 +1,14 @@
 //! Authentication and authorization.
 //!
 //! The engine and the content store accept only requests wrapped in [`Permitted`], and only this module creates those:
-//! a handler that forgets to check its caller's rights does not compile. [`need`] lists the right that each request
-//! needs.
+//! a handler that forgets to check its caller's rights does not compile. The layers above
+//! declare the right that each of their requests needs: see [`Governed`].
 
 mod by;
 mod caller;
 mod certificate;
 mod credential;
 mod denied;
-mod enforce;
 mod gate;
 mod identify;
 pub(crate) mod issuer;
@@ -21,8 +20,8 @@ mod policy;
 mod principal;
 mod proxy;
 mod rate;
-pub(crate) mod reload;
 mod remembered;
+mod review;
 mod right;
 pub(crate) mod sign_in;
 mod standing;
@@ -33,14 +32,15 @@ mod waits;
 mod way;
 
 pub use by::By;
-pub(crate) use caller::Caller;
+pub use caller::Caller;
 pub use certificate::CertificateNames;
 pub(crate) use credential::basic_user;
-pub(crate) use denied::Denied;
+pub use denied::Denied;
 pub(crate) use gate::{Authority, ReadAuth};
 pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
 pub(crate) use identify::{admit, may_look_up};
 pub(crate) use issuer::{IssuerState, KeysState};
+pub use need::{Exempt, Governed, GovernedBy, Includes, Own, purpose};
 pub use network::parse_network;
 pub use permitted::Permitted;
 pub(crate) use policy::Mtls;
@@ -49,6 +49,7 @@ pub(crate) use policy::{days_from_epoch, hex, is_same, unhex, url};
 pub(crate) use principal::ANONYMOUS;
 pub use principal::Principal;
 pub use remembered::Remembered;
+pub use review::WaitReview;
 pub use right::Right;
 pub(crate) use trail::{Logged, Trail, are_changes_logged};
 pub use view::View;

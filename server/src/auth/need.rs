@@ -1,6 +1,7 @@
-//! The right that each request to the engine and the content store needs: one line per type.
+//! How a request gets permitted: the right that it needs, or the reason why it needs none.
 //!
-//! A handler cannot make a request of a type that is not listed here.
+//! Each layer above implements these traits next to its own requests. A handler cannot make a request of a type that
+//! implements none of them.
 
 use leasehold_core::{
     Acquire, AcquireAll, Cancel, CloseSession, EndSession, GiveUp, KeepSession, LockKey, Maintain,
@@ -9,30 +10,64 @@ use leasehold_core::{
 
 use super::gate::ReadAuth;
 use super::{Caller, Denied, Right};
-use crate::backup::TakeBackup;
-use crate::content::{ToRead, ToWrite};
-use crate::engine::{
-    CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe,
-    ReadHistory, ReadLease, ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take,
-    TakeAll, WaitFor, WaitForAll, WatchLease,
-};
 
 /// A request that needs a right.
-pub(crate) trait Governed {
+pub trait Governed {
     /// Checks the caller's rights. Reads are also restricted to the entries that the caller can see.
     fn govern(&mut self, caller: &Caller) -> Result<(), Denied>;
 }
 
 /// A request that needs no right, only a proof that belongs to its caller.
-pub(crate) trait Own {
+pub trait Own {
     /// Binds the request to the caller, so that it cannot affect objects of other principals.
     fn bind(&mut self, caller: &Caller);
 }
 
+/// A list that a handler can restrict to another right than the one to read.
+pub trait GovernedBy {
+    /// Restricts the list to the locks on which the caller has `right`. Fails if it has that right on none of them.
+    fn govern_by(&mut self, right: Right, caller: &Caller) -> Result<(), Denied>;
+}
+
+/// A request that can be made without a check of rights, for one [purpose](purpose).
+pub trait Exempt<Purpose> {}
+
+/// The right to make this request includes the right to read the same object.
+pub trait Includes {
+    /// The read.
+    type Read: Exempt<purpose::Inclusion>;
+
+    /// Returns the read of the same object.
+    fn to_read(&self) -> Self::Read;
+}
+
+/// Why a request needs no check of rights.
+pub mod purpose {
+    /// The request carries a secret that is itself the credential.
+    pub enum Secret {}
+
+    /// The handler only tests whether the object exists.
+    pub enum Existence {}
+
+    /// The handler only searches the object for the caller's own lease.
+    pub enum OwnLease {}
+
+    /// The result goes to the audit file. The client does not see it.
+    pub enum AuditRecord {}
+
+    /// The caller has a right that includes this one.
+    pub enum Inclusion {}
+}
+
+/// Implements [`Governed`]: one line per type of request.
+#[macro_export]
 macro_rules! governed {
     ($($ask:ty: |$asked:ident, $caller:ident| $check:expr;)*) => {$(
-        impl Governed for $ask {
-            fn govern(&mut self, $caller: &Caller) -> Result<(), Denied> {
+        impl $crate::auth::Governed for $ask {
+            fn govern(
+                &mut self,
+                $caller: &$crate::auth::Caller,
+            ) -> Result<(), $crate::auth::Denied> {
                 let $asked = self;
                 $check
             }
@@ -40,10 +75,12 @@ macro_rules! governed {
     )*};
 }
 
+/// Implements [`Own`]: one line per type of request.
+#[macro_export]
 macro_rules! own {
     ($($ask:ty: |$asked:ident, $caller:ident| $bind:expr;)*) => {$(
-        impl Own for $ask {
-            fn bind(&mut self, $caller: &Caller) {
+        impl $crate::auth::Own for $ask {
+            fn bind(&mut self, $caller: &$crate::auth::Caller) {
                 let $asked = self;
                 $bind
             }
@@ -52,115 +89,61 @@ macro_rules! own {
 }
 
 governed! {
-    Take: |asked, caller| take(&mut asked.0, caller);
-    TakeAll: |asked, caller| with_those_around(asked, caller);
-    WaitFor: |asked, caller| take(&mut asked.acquire, caller);
-    WaitForAll: |asked, caller| each(&mut asked.acquire, caller);
-    Enqueue: |asked, caller| take(&mut asked.acquire, caller);
+    Acquire: |asked, caller| {
+        caller.bind_acquire(asked);
+        caller.check(caller.to_take(), &asked.lock)
+    };
+    AcquireAll: |asked, caller| each(asked, caller);
     Renew: |asked, caller| held(&mut asked.proof, caller);
     RenewAll: |asked, caller| {
         asked.proofs.iter_mut().try_for_each(|proof| held(proof, caller))
     };
     Revoke: |asked, caller| revoke(&asked.target, caller);
     OpenSession: |asked, caller| open(asked, caller);
-    ReadLock: |asked, caller| caller.check(caller.to_look(), &asked.key);
-    ListLocks: |asked, caller| list(asked, caller.to_look(), caller);
-    Interest: |asked, caller| match asked {
-        Interest::Namespace(namespace) => caller.check_somewhere(Right::Read, Some(namespace)),
-        Interest::Lock(lock) => caller.check(Right::Read, lock),
-        // The subscriber receives only events on locks it can read.
-        Interest::All => caller.check_somewhere(Right::Read, None),
-    };
-    Survey: |asked, caller| {
-        asked.view = caller.view(Right::Read);
-        caller.check_somewhere(Right::Read, None)
-    };
-    ReadHistory: |asked, caller| history(asked, caller);
-    ListLeases: |asked, caller| {
-        asked.view = caller.view(Right::Read);
-        caller.check_somewhere(Right::Read, None)
-    };
-    ReadLeases: |asked, caller| {
-        asked.view = caller.view(Right::Read);
-        caller.check_somewhere(Right::Read, None)
-    };
-    ListHoldings: |asked, caller| {
-        asked.view = caller.view(Right::Revoke);
-        caller.check_somewhere(Right::Revoke, None)
-    };
-    ListSessions: |_asked, caller| caller.check_admin();
-    CountNamespaces: |_asked, caller| caller.check_everywhere(Right::Read);
     EndSession: |_asked, caller| caller.check_admin();
     Maintain: |_asked, caller| caller.check_admin();
-    ReadMaintenance: |_asked, caller| caller.check_admin();
-    TakeBackup: |_asked, caller| caller.check_admin();
     ReadAuth: |_asked, caller| caller.check_admin();
-    ToRead: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
-    ToWrite: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
 }
 
 own! {
     // These requests name an owner, whose principal is set to the caller's.
-    Release: |asked, caller| bind(&mut asked.proof, caller);
-    ReleaseAll: |asked, caller| asked.proofs.iter_mut().for_each(|proof| bind(proof, caller));
-    WatchLease: |asked, caller| bind(&mut asked.proof, caller);
+    Release: |asked, caller| caller.bind_proof(&mut asked.proof);
+    ReleaseAll: |asked, caller| asked.proofs.iter_mut().for_each(|proof| caller.bind_proof(proof));
     Cancel: |asked, caller| asked.owner.principal = caller.principal().name().clone();
     GiveUp: |asked, caller| asked.owner.principal = caller.principal().name().clone();
     // A session's secret is valid only for the principal that opened the session.
     KeepSession: |asked, caller| asked.principal = caller.name_if_asked();
     CloseSession: |asked, caller| asked.principal = caller.name_if_asked();
-    ReadSession: |asked, caller| asked.principal = caller.name_if_asked();
-    // Leases of other principals are visible to callers that can read the lock.
-    ReadLease: |asked, caller| asked.view = caller.view_with_own(caller.to_look());
-    // A probe reveals nothing.
-    Probe: |_asked, _caller| {};
 }
 
-/// Sets the principal of the proof to the caller's, so that the proof of another principal fails.
-fn bind(proof: &mut Proof, caller: &Caller) {
-    match proof {
-        Proof::Id { owner, .. } | Proof::Owner { owner, .. } => {
-            owner.principal = caller.principal().name().clone();
-        }
-        Proof::Number { principal, .. } | Proof::Session { principal, .. } => {
-            *principal = caller.name_if_asked();
+impl Caller {
+    /// Sets the principal of the proof to the caller's, so that the proof of another principal fails.
+    pub fn bind_proof(&self, proof: &mut Proof) {
+        match proof {
+            Proof::Id { owner, .. } | Proof::Owner { owner, .. } => {
+                owner.principal = self.principal().name().clone();
+            }
+            Proof::Number { principal, .. } | Proof::Session { principal, .. } => {
+                *principal = self.name_if_asked();
+            }
         }
     }
-}
 
-/// Restricts a list to the locks on which the caller has `right`. Fails if it has that right on no lock of the
-/// namespace.
-pub(super) fn list(asked: &mut ListLocks, right: Right, caller: &Caller) -> Result<(), Denied> {
-    asked.0.view = caller.view(right);
-    caller.check_somewhere(right, Some(&asked.0.namespace))
-}
-
-/// Binds the acquire to the caller and its quotas, and checks the right to acquire.
-fn take(acquire: &mut Acquire, caller: &Caller) -> Result<(), Denied> {
-    bind_take(acquire, caller);
-    caller.check(caller.to_take(), &acquire.lock)
-}
-
-fn bind_take(acquire: &mut Acquire, caller: &Caller) {
-    acquire.owner.principal = caller.principal().name().clone();
-    if let Some(authority) = caller.authority() {
-        acquire.quota = caller.quota().and_then(|quota| quota.leases);
-        acquire.bytes_quota = caller.quota().and_then(|quota| quota.bytes);
-        let shared = authority.quota_of_namespace(&acquire.lock.namespace);
-        acquire.namespace_quota = shared.and_then(|quota| quota.leases);
+    /// Binds the acquire to the caller and its quotas, without a check of rights.
+    pub fn bind_acquire(&self, acquire: &mut Acquire) {
+        acquire.owner.principal = self.principal().name().clone();
+        if let Some(authority) = self.authority() {
+            acquire.quota = self.quota().and_then(|quota| quota.leases);
+            acquire.bytes_quota = self.quota().and_then(|quota| quota.bytes);
+            let shared = authority.quota_of_namespace(&acquire.lock.namespace);
+            acquire.namespace_quota = shared.and_then(|quota| quota.leases);
+        }
     }
-}
-
-/// Checks the right to acquire on the requested locks. The surrounding locks need no right: every client that locks
-/// something inside them shares them.
-fn with_those_around(asked: &mut TakeAll, caller: &Caller) -> Result<(), Denied> {
-    bind_take(&mut asked.acquire.first, caller);
-    asked.of.iter().try_for_each(|lock| caller.check(caller.to_take(), lock))
 }
 
 fn each(acquire: &mut AcquireAll, caller: &Caller) -> Result<(), Denied> {
     let AcquireAll { first, others } = acquire;
-    take(first, caller)?;
+    first.govern(caller)?;
     let namespace = &first.lock.namespace;
     others.iter().try_for_each(|other| {
         let lock = LockKey { namespace: namespace.clone(), name: other.name.clone() };
@@ -170,7 +153,7 @@ fn each(acquire: &mut AcquireAll, caller: &Caller) -> Result<(), Denied> {
 
 /// Checks a renewal: the owner must still have the right to acquire the lock.
 fn held(proof: &mut Proof, caller: &Caller) -> Result<(), Denied> {
-    bind(proof, caller);
+    caller.bind_proof(proof);
     match proof {
         Proof::Id { lock: Some(lock), .. }
         | Proof::Owner { lock, .. }
@@ -192,13 +175,4 @@ fn open(open: &mut OpenSession, caller: &Caller) -> Result<(), Denied> {
     open.owner.principal = caller.principal().name().clone();
     let right = if caller.is_of_files() { caller.to_look() } else { caller.to_take() };
     caller.check_somewhere(right, None)
-}
-
-fn history(asked: &mut ReadHistory, caller: &Caller) -> Result<(), Denied> {
-    asked.view = caller.view(Right::Read);
-    let namespace = asked.query.namespace.as_deref().unwrap_or_default();
-    match &asked.query.lock {
-        Some(name) => caller.check(Right::Read, &LockKey::new(namespace, name.as_str())),
-        None => caller.check_somewhere(Right::Read, Some(namespace)),
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_core::Asker;
 
-use crate::content::{ToRead, ToWrite};
+use super::Includes;
 
 /// A request that its caller is authorized to make. Only [`super::Caller`] creates one.
 #[derive(Clone, Debug)]
@@ -39,9 +39,9 @@ impl<A> Permitted<A> {
     }
 }
 
-impl Permitted<ToWrite> {
-    /// Returns the permitted read of the same file: the right to write a file includes the right to read it.
-    pub(crate) fn to_read(&self) -> Permitted<ToRead> {
+impl<A: Includes> Permitted<A> {
+    /// Returns the permitted read of the same object.
+    pub(crate) fn to_read(&self) -> Permitted<A::Read> {
         Permitted::new(self.0.to_read())
     }
 }

@@ -19,6 +19,7 @@ mod log;
 mod mailbox;
 mod message;
 mod mismatch;
+mod need;
 mod operator;
 mod read;
 mod refusal;

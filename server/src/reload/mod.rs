@@ -1,13 +1,15 @@
 //! Reloads the auth and TLS files while the server runs.
 
+mod enforce;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::{By, Gate, RELOAD_EVERY, Reloaded, enforce};
 use crate::audit::{Act, Audit, Part};
+use crate::auth::{By, Gate, RELOAD_EVERY, Reloaded};
 use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;
@@ -46,7 +48,7 @@ pub(crate) async fn keep_up(
             changes.mark_unchanged();
             has_changed
         });
-        must_look |= has_changed || live != n_keys || gate.waits().is_some_and(|w| w.are_many());
+        must_look |= has_changed || live != n_keys || gate.has_many_waits();
         n_keys = live;
         if must_look {
             // If the engine is unavailable now, the next round tries again.
