@@ -12,10 +12,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
+use leasehold_auth::{Caller, Gate};
 use leasehold_core::{LeaseNumber, Limits, LockKey, RetryHint};
 
 use crate::audit::{Act, Audit, Kind, Mismatch, Part};
-use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
 use crate::cluster::roster::Roster;
 use crate::console::{self, Notices, Samples};

@@ -15,7 +15,7 @@ use leasehold_base::clock::Clock;
 use leasehold_base::probe;
 use leasehold_base::sync::lock;
 
-use crate::governed;
+use leasehold_auth::governed;
 use leasehold_store::{self as store, sqlite};
 
 /// How the name of a backup begins. What comes then is when it was taken.

@@ -2,7 +2,6 @@
 
 pub mod app;
 pub mod audit;
-pub mod auth;
 pub mod backup;
 pub mod cluster;
 mod console;

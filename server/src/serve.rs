@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_auth::{self as auth, Gate};
 use leasehold_base::clock::{Clock, SystemClock};
 use leasehold_core::RetryHint;
 use tokio::sync::{Notify, watch};
@@ -17,7 +18,6 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::audit::{self, Audit};
-use crate::auth::{self, Gate};
 use crate::backup::{self, Backups};
 use crate::cluster;
 use crate::dialect::{self, Dialect};

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::part::Part;
-use crate::auth::{ANONYMOUS, By};
+use leasehold_auth::{ANONYMOUS, By};
 
 const SECOND_MS: i64 = 1000;
 /// Maximum clients whose omitted refusals are reported one by one; those of the others are reported together.

@@ -1,13 +1,13 @@
 //! Formats audit lines: each is a JSON object of printable ASCII. Claims of the client are in a separate member and
 //! shortened.
 
+use leasehold_auth::{By, Right};
 use leasehold_base::calendar;
 use leasehold_core::{Ending, Fact, LockKey, Note, What};
 use leasehold_store::{Cursor, EventId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::auth::{By, Right};
 use crate::dialect;
 
 /// Maximum characters of a client's claim.

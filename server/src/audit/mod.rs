@@ -17,11 +17,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use leasehold_auth::By;
 use leasehold_base::sync::lock;
 use leasehold_core::Fact;
 use leasehold_store::{Cursor, Event, EventId};
 
-use crate::auth::By;
 pub use file::rotated;
 use flood::{LeftOut, Rate};
 pub(crate) use line::{Act, Kind, Mismatch, Refused};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::LockKey;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -14,7 +15,6 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::visit::{Trouble, Visit};
-use crate::auth::{Caller, Right};
 use crate::engine::{Interest, Next, Reader};
 use crate::http::answers::Sending;
 

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use leasehold_auth::Right;
 use leasehold_core::{LeaseView, LockKey, LockView, Mode, Phase, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -9,7 +10,6 @@ use serde::Deserialize;
 use super::locks::{owner, reserved, standing, time_left};
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{reason, timeline};
-use crate::auth::Right;
 use crate::dialect;
 use crate::engine::ReadLock;
 use crate::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};

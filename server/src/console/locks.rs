@@ -1,6 +1,7 @@
 //! The list of locks in all namespaces that the user can read, with search, filters, sorting and pages.
 
 use axum::response::Response;
+use leasehold_auth::View;
 use leasehold_core::{LapseRecord, LeaseView, LockKey, LockView, Owner, Span, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -8,7 +9,6 @@ use serde::Deserialize;
 use super::cursor;
 use super::sample::Samples;
 use super::visit::{Trouble, Visit, address, of_lock};
-use crate::auth::View;
 use crate::dialect::{self, Dialect};
 use crate::engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
 use crate::http::spelled::{meant, spelled};

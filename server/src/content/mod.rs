@@ -25,6 +25,7 @@ use std::fmt;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
+use leasehold_auth::Permitted;
 use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use extent::{
@@ -38,7 +39,6 @@ pub(crate) use room::Quota;
 pub(crate) use stream::stream;
 pub(crate) use upload::{Unreceived, Upload, receive};
 
-use crate::auth::Permitted;
 use crate::http::shares::{Client, Full, Shares};
 use crate::metrics::Metrics;
 use turn::Turns;

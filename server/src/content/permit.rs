@@ -3,13 +3,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use leasehold_auth::purpose::{Existence, Inclusion};
+use leasehold_auth::{Caller, Denied, Exempt, Includes, Right, View};
 use leasehold_core::LockKey;
 
 use super::path::FilePath;
 use crate::app::App;
-use crate::auth::purpose::{Existence, Inclusion};
-use crate::auth::{Caller, Denied, Exempt, Includes, Right, View};
-use crate::governed;
+use leasehold_auth::governed;
 
 /// A path to read.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use super::local::Place;
 use super::path::FilePath;
 use super::room::{Room, Taken};
 use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};
-use crate::auth::Permitted;
+use leasehold_auth::Permitted;
 
 /// Removes the directory `first` in `incoming`, however deep it is. Nested directories are first moved up to
 /// `incoming`, so that the walk never has to go deeper than one level. The freed bytes are returned to `room`.
@@ -391,8 +391,8 @@ mod tests {
     use leasehold_core::LockKey;
 
     use super::*;
-    use crate::auth::Caller;
     use crate::content::{Content, Local, Quota, ToRead};
+    use leasehold_auth::Caller;
 
     const FILE: &str = "/box/in/f";
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold_auth::{Caller, Denied, Permitted, Right};
 use leasehold_core::{
     Acquire, AcquireAll, Extend, Group, Holding, LeaseId, LeaseNumber, LeaseView, LockKey, Mode,
     OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret, SessionDigest,
@@ -9,7 +10,6 @@ use leasehold_core::{
 };
 
 use crate::app::App;
-use crate::auth::{Caller, Denied, Permitted, Right};
 use crate::content::{Extent, Part, is_tree};
 use crate::dialect::{Dialect, rejection};
 use crate::engine::{self, GrantedAll, LeaveOut, ReadLease, ReadLock, TakeAll, Undelivered};

@@ -1,11 +1,11 @@
 //! Writes wrong proofs to the audit files where the engine cannot: the caller is not allowed to see the lease, or the
 //! proof is a name. Nothing that is looked up here is shown to the caller.
 
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseNumber, LockKey};
 
 use super::Dialect;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::engine::{ReadLease, ReadLock};
 
 /// Records that the request named this lease, which its caller is not allowed to see.

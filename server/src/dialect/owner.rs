@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use leasehold_auth::{ANONYMOUS, Caller};
 use leasehold_core::{Dialect as Number, Owner};
 
 use super::{Dialect, terraform};
-use crate::auth::{ANONYMOUS, Caller};
 use crate::http::html::is_hidden;
 
 /// Returns an owner: the authenticated principal, and the program or machine that the client names.

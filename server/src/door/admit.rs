@@ -6,13 +6,13 @@ use axum::body::HttpBody;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::Response;
 use leasehold_api::Code;
+use leasehold_auth::{Caller, Denied};
 
 use super::area::Area;
 use super::browser::Foreign;
 use super::vital::Vital;
 use super::{Arrival, Inner, Visitor};
 use crate::app::{self, App};
-use crate::auth::{Caller, Denied};
 use crate::http::shares::Full;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};

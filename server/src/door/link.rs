@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::auth::CertificateNames;
+use leasehold_auth::CertificateNames;
 
 /// How a connection reached the server. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -31,11 +31,11 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::{BoxError, Router};
 use leasehold_api::Code;
+use leasehold_auth::{Authority, Caller, Denied, Way};
 use leasehold_base::clock::Instant;
 use tracing::Instrument;
 
 use crate::app::{self, App};
-use crate::auth::{Authority, Caller, Denied, Way};
 use crate::dialect::{Dialect, native, sticky};
 use crate::http::forwarded;
 use crate::http::shares::Client;

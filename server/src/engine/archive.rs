@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_auth::{Permitted, View};
 use leasehold_store::history::{Bounds, History, Page, Query};
 use leasehold_store::{Event, EventId};
 use tokio::sync::Semaphore;
 
 use super::EngineHandle;
-use crate::auth::{Permitted, View};
 
 /// Maximum history queries at the same time. Each opens the file separately; further queries wait.
 pub const QUERIES_MAX: usize = 4;

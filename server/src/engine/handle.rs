@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use leasehold_auth::Permitted;
 use leasehold_base::clock::{self, LockClock};
 use leasehold_base::sync::lock;
 use leasehold_core::{Span, Timestamp, mutant};
@@ -21,7 +22,6 @@ use super::message::{self, Error, Ticket};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
 use super::shared::{Gone, Shared, Whereabouts};
 use super::writer::Writer;
-use crate::auth::Permitted;
 use crate::metrics::{Metrics, Op};
 use leasehold_store::{Cursor, Event, EventId, Health};
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use leasehold_auth::By;
 use leasehold_core::{Asker, Command, LeaseNumber, Outcome, Proof, Rejection, Revoke, Target};
 
 use super::writer::Writer;
 use crate::audit::Mismatch;
-use crate::auth::By;
 
 /// The leases that a command names, by id or number, and its caller.
 pub(super) struct Shown {

@@ -2,6 +2,8 @@
 //!
 //! The commands of the core, such as a renewal, are in `need.rs` of auth.
 
+use leasehold_auth::purpose::{AuditRecord, OwnLease, Secret};
+use leasehold_auth::{Caller, Denied, Exempt, GovernedBy, Right};
 use leasehold_core::LockKey;
 
 use super::{
@@ -9,9 +11,7 @@ use super::{
     ReadHistory, ReadLease, ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take,
     TakeAll, WaitFor, WaitForAll, WatchLease,
 };
-use crate::auth::purpose::{AuditRecord, OwnLease, Secret};
-use crate::auth::{Caller, Denied, Exempt, GovernedBy, Right};
-use crate::{governed, own};
+use leasehold_auth::{governed, own};
 
 governed! {
     Take: |asked, caller| asked.0.govern(caller);

@@ -1,11 +1,11 @@
 //! What an operator looks up: what somebody has, sessions, maintenance.
 
+use leasehold_auth::View;
 use leasehold_core::{Group, LeaseRecord, NamespaceCount, SessionNumber, SessionRecord, Whose};
 
 use super::batch::Batch;
 use super::read::{LeasePage, Look, SCAN_MAX};
 use super::writer::Writer;
-use crate::auth::View;
 
 /// Some of the leases of somebody that are active or waiting, in all namespaces and dialects.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold_auth::View;
 use leasehold_core::{
     Detail, Dialect, LeaseNumber, LeaseRecord, LeaseView, LockKey, LockView, Rejection,
     SessionDigest, SessionRecord, Settle,
@@ -12,7 +13,6 @@ use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenan
 use super::survey::Survey;
 use super::watch::WatchLease;
 use super::writer::Writer;
-use crate::auth::View;
 
 /// Leases, or names of locks, looked at for one page of a list before others get their turn.
 pub(super) const SCAN_MAX: usize = 1024;

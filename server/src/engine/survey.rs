@@ -8,12 +8,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use leasehold_auth::View;
 use leasehold_core::{Dialect, Glance, LockKey, Timestamp};
 
 use super::batch::Batch;
 use super::read::{Look, SCAN_MAX};
 use super::writer::Writer;
-use crate::auth::View;
 use crate::dialect::shown;
 
 /// Locks that are looked at before it is asked whether the turn is over: how much text they have is not known before.

@@ -8,8 +8,8 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri};
 use ipnet::IpNet;
+use leasehold_auth::url;
 
-use crate::auth::url;
 use crate::door::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -210,7 +210,7 @@ mod tests {
     use axum::http::Request;
 
     use super::*;
-    use crate::auth::parse_network;
+    use leasehold_auth::parse_network;
 
     /// The base of a request to `inside` by 10.0.0.1 with these headers, if 10.0.0.0/8 and ::1 are trusted.
     fn base_of(headers: &[(&str, &str)]) -> String {

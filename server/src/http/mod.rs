@@ -34,11 +34,11 @@ mod unix;
 mod wire;
 pub(crate) mod worker;
 
-pub use crate::auth::parse_network;
 pub(crate) use answer::json;
 pub use conversation::Conversation;
 pub(crate) use conversation::Heard;
 pub use ipnet::IpNet;
+pub use leasehold_auth::parse_network;
 pub use listen::Listen;
 pub use options::Options;
 pub use streams::Stream;

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::Book;
-use crate::auth::{IssuerState, KeysState};
+use leasehold_auth::{IssuerState, KeysState};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct IssuerLabel {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::http::HeaderValue;
+use leasehold_auth::CertificateNames;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::CertificateNames;
 use crate::door::{Link, Peer, Visitor};
 
 /// How a request reached the server that forwards it.

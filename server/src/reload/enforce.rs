@@ -1,8 +1,8 @@
 //! Ends waits that their principals are no longer entitled to, even if the client is not connected.
 
+use leasehold_auth::{Gate, Permitted, View};
 use leasehold_core::{Revoke, Target, Whose};
 
-use crate::auth::{Gate, Permitted, View};
 use crate::engine::{EngineHandle, Error, ListHoldings};
 
 /// The reason that clients get for such a wait.

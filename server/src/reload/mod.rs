@@ -5,11 +5,11 @@ mod enforce;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_auth::{By, Gate, RELOAD_EVERY, Reloaded};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::audit::{Act, Audit, Part};
-use crate::auth::{By, Gate, RELOAD_EVERY, Reloaded};
 use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;

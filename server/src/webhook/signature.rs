@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hmac::Mac;
 
-use crate::auth::mac;
+use leasehold_auth::mac;
 
 /// A shorter secret can be guessed.
 const BYTES_MIN: usize = 16;

@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use axum::http::{Uri, uri::Scheme};
-
-use crate::auth::url;
+use leasehold_auth::url;
 
 /// The address of a webhook. Its path may have a secret in it, so it is never logged.
 #[derive(Clone)]

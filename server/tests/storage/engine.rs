@@ -422,7 +422,7 @@ async fn a_batch_ends_where_its_record_would_be_long() {
 
 #[tokio::test]
 async fn what_is_asked_together_is_asked_in_order_or_not_at_all() {
-    use leasehold_server::auth::Permitted;
+    use leasehold_auth::Permitted;
     let world = start(Options { queue_max: 3, ..Options::default() });
     let ask = |owner: &str| Permitted::unchecked(acquire(owner, NO_WAIT));
     let mut together = world.handle.together();

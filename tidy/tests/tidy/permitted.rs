@@ -10,12 +10,12 @@ use crate::{check, planted};
 const FOLDERS: [&str; 4] = ["auth/src/", "engine/src/", "server/src/", "cli/src/"];
 /// Where it is made, where it is offered to tests, and where the server ends waits by itself.
 const ALLOWED: [&str; 3] =
-    ["server/src/auth/permitted.rs", "server/src/engine/handle.rs", "server/src/reload/enforce.rs"];
+    ["auth/src/permitted.rs", "server/src/engine/handle.rs", "server/src/reload/enforce.rs"];
 /// Where it is declared which right a request needs, or why it needs none.
 const DECLARING: [&str; 5] = [
     // Its bounds name what needs no check, and for which purpose.
-    "server/src/auth/caller.rs",
-    "server/src/auth/need.rs",
+    "auth/src/caller.rs",
+    "auth/src/need.rs",
     "server/src/backup.rs",
     "server/src/content/permit.rs",
     "server/src/engine/need.rs",

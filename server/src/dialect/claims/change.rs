@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use leasehold_auth::{Caller, Permitted, Right};
 use leasehold_core::{
     Amend, Confirm, Extend, LeaseNumber, LeaseView, LockKey, Proof, Rejection, Release, Renew,
     Revoke, Target,
@@ -15,7 +16,6 @@ use super::extract::{Base, Body, Id};
 use super::parameter::Update;
 use super::wire::Claim;
 use crate::app::App;
-use crate::auth::{Caller, Permitted, Right};
 use crate::dialect::{Dialect, mismatch};
 use crate::door::UnlessOwn;
 use crate::engine::{Ask, ReadLock};

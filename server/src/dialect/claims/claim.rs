@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{Acquire, LeaseNumber, Limits, LockKey, Phase, Secret, Span};
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use super::extract::{Base, Body, Id, Pairs};
 use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
 use crate::door;

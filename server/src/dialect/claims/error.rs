@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::auth::Denied;
 use crate::dialect::Dialect;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;

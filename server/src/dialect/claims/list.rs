@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseNumber, Timestamp};
 
 use super::claim::Answer;
@@ -12,7 +13,6 @@ use super::extract::{Base, Pairs};
 use super::filter::Filter;
 use super::wire::{Claim, ClaimBody};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::engine::{LeasePage, ListLeases, ReadLeases};
 use crate::http::pieces::{BrokenOff, Pieces};

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use leasehold_auth::Denied;
 use leasehold_core::Span;
 
 use super::Listener;
 use crate::app::App;
-use crate::auth::Denied;
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["v1"];

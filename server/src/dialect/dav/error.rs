@@ -2,13 +2,13 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::Rejection;
 
 use super::hold;
 use super::place::href;
 use super::xml::escape;
 use crate::app::App;
-use crate::auth::Denied;
 use crate::content::{self, FilePath, NoPath, Unreceived};
 use crate::dialect::basic;
 use crate::dialect::grip::{InTheWay, Obstacle};

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{LockKey, Owner, Timestamp};
 
 use super::active::{Active, Covered, covering, governing, new_secret, on_node};
@@ -11,7 +12,6 @@ use super::error::Refusal;
 use super::place;
 use super::{Asked, Dav, METHODS};
 use crate::audit::{Act, Kind};
-use crate::auth::{Caller, Permitted};
 use crate::content::{self, Content, Extent, FilePath, Found, Reach, Scope, ToRead};
 use crate::dialect::files::condition;
 use crate::dialect::grip::{Grip, Terms};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Permitted;
 use leasehold_core::{Extend, Limits, Span};
 use roxmltree::Node;
 
@@ -13,7 +14,6 @@ use super::error::Refusal;
 use super::hold::{self, Hold};
 use super::place::href;
 use super::{Answer, Asked, Dav, Depth, XML, xml};
-use crate::auth::Permitted;
 use crate::content::{Extent, FilePath, Found, Reach, Scope, ToWrite};
 use crate::dialect::files::condition::{Precondition, UNMET, of_write};
 use crate::dialect::grip::{Grip, Terms};

@@ -27,6 +27,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use leasehold_auth::{Caller, Denied, Permitted};
 use leasehold_core::Span;
 
 use super::Listener;
@@ -34,7 +35,6 @@ use super::counted::Counted;
 use super::files::read::{self, Unserved};
 use super::query;
 use crate::app::App;
-use crate::auth::{Caller, Denied, Permitted};
 use crate::content::{FilePath, Found, Store, ToRead};
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::engine;

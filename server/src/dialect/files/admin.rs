@@ -3,13 +3,13 @@
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use leasehold_auth::{Caller, Right, View};
 use leasehold_core::{LeaseView, LockKey, LockView, Revoke, Target};
 use serde::Deserialize;
 
 use super::error::Refusal;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
-use crate::auth::{Caller, Right, View};
 use crate::content::FilePath;
 use crate::dialect::{cursor, grip};
 use crate::engine::{Filter, ListLocks, Standing};

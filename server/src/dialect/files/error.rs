@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire::Locked;
-use crate::auth::Denied;
 use crate::content::{self, NoPath, Unreceived};
 use crate::dialect::grip::Obstacle;
 use crate::dialect::limit::{self, Met};

@@ -1,5 +1,6 @@
 //! The lock on a file while it is being written.
 
+use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Rejection, Secret, Timestamp};
 
 use super::Files;
@@ -8,7 +9,6 @@ use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;
 use crate::audit::{Act, Kind};
-use crate::auth::{Caller, Permitted};
 use crate::content::{Extent, FilePath, Reach, Scope, ToWrite};
 use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
 use crate::dialect::{Dialect, owner};

@@ -7,6 +7,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{
     CloseSession, Credential, OpenSession, Owner, SessionDigest, SessionRecord, Span, Timestamp,
 };
@@ -16,7 +17,6 @@ use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
 use crate::audit::Kind;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door::{self, Arrival};

@@ -1,10 +1,10 @@
 //! What a request says of its body before it comes.
 
 use axum::http::{HeaderMap, header};
+use leasehold_auth::Permitted;
 
 use super::Files;
 use super::error::Refusal;
-use crate::auth::Permitted;
 use crate::content::{Content, ToWrite};
 
 /// What a request says its body is. `None`: nothing worth keeping.

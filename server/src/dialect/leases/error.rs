@@ -4,13 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
 use crate::app::App;
-use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::door;
 use crate::engine;

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{
     Acquire, Extend, LeaseNumber, Operation, Proof, Rejection, Release, Renew, Secret,
 };
@@ -12,7 +13,6 @@ use super::error::Refusal;
 use super::extract::{Body, Claimed, Lease};
 use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, mismatch, owner};
 use crate::door;

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use leasehold_auth::{Caller, Permitted, ticket};
 
 use super::error::{Refusal, too_large};
 use super::repository::{Oid, Repository};
 use super::wire::{self, Action, Actions, Batch, BatchRequest, Object, ObjectShown};
 use super::{Answer, Asked, Lfs};
-use crate::auth::{Caller, Permitted, ticket};
 use crate::content::{self, Content, Found, ToRead};
 use crate::door::Arrival;
 use crate::http::forwarded;

@@ -1,6 +1,7 @@
 //! Which files are locked.
 
 use axum::http::StatusCode;
+use leasehold_auth::{Caller, View};
 use leasehold_core::{LockKey, LockView};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +11,6 @@ use super::lock::find;
 use super::repository::Repository;
 use super::wire::{self, Held, LockShown, Locks, Verified, VerifyRequest};
 use super::{Answer, Asked, Lfs};
-use crate::auth::{Caller, View};
 use crate::dialect::{cursor, grip, query};
 use crate::engine::{Filter, ListLocks, ReadLock, Standing};
 use crate::http::pieces::PIECE_BYTES;

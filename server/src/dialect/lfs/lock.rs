@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use leasehold_auth::{ANONYMOUS, Caller, Right};
 use leasehold_core::{
     Acquire, LeaseNumber, LeaseRecord, Phase, Proof, Rejection, Release, Revoke, Secret, Target,
 };
@@ -10,7 +11,6 @@ use super::error::Refusal;
 use super::repository::Repository;
 use super::wire::{self, Held, LockAnswer, LockRequest, UnlockRequest};
 use super::{Answer, Asked, Lfs};
-use crate::auth::{ANONYMOUS, Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{ALL, Dialect};
 use crate::door::{self, UnlessOwn};

@@ -3,6 +3,7 @@
 use axum::body::HttpBody;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, ticket};
 
 use super::batch::Way;
 use super::error::Refusal;
@@ -10,7 +11,6 @@ use super::repository::{Oid, Repository};
 use super::wire::{self, Object};
 use super::{Answer, Asked, Lfs};
 use crate::audit::Kind;
-use crate::auth::{Caller, ticket};
 use crate::content::{self, Found, Upload};
 use crate::dialect::files::read::{self, Unserved};
 use crate::door::Arrival;

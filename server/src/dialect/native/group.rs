@@ -10,6 +10,7 @@ use leasehold_api::{
     NotRenewedAll, Reason, ReleaseAllRequest, ReleasedAll, ReleasedLease, RenewAllRequest, Renewed,
     WantedLock,
 };
+use leasehold_auth::{Caller, Right};
 use leasehold_base::clock::Instant;
 use leasehold_core::{
     Acquire, AcquireAll, Cancel, Ending, Extend, Grant, LockKey, Mode, Other, Proof, Rejection,
@@ -22,7 +23,6 @@ use super::lock;
 use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;

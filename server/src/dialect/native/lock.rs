@@ -9,6 +9,7 @@ use leasehold_api::{
     AcquireRequest, Acquired, NotAcquired, NotReleased, NotRenewed, Reason, ReleaseRequest,
     Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
 };
+use leasehold_auth::{Caller, Right};
 use leasehold_base::clock::Instant;
 use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
@@ -20,7 +21,6 @@ use super::extract::{Body, Lock, NoParams, Received};
 use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;

@@ -7,6 +7,7 @@ use leasehold_api::{
     Code, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom, SessionList,
     SessionState,
 };
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseRecord, Maintain, SessionNumber, Whose};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +16,6 @@ use super::error::Refusal;
 use super::extract::{Body, NoParams, Number, Params};
 use super::wire;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect;
 use crate::engine::{ListSessions, ReadMaintenance};
 use crate::http::json;

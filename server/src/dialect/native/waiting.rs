@@ -1,10 +1,10 @@
 //! Waiting for locks. A wait ends when the caller loses the right to the locks.
 
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::{Acquire, Cancel};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::auth::{Caller, Denied};
 use crate::engine::{Ask, Call, Error};
 
 /// A request that is about to wait for locks.

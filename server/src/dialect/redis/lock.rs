@@ -1,5 +1,6 @@
 //! Lock commands: each is one call to the engine, and its result becomes a Redis reply.
 
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::{
     Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
     Rejection, Release, ReleaseAll, Renew, RenewAll, Secret, Span, Timestamp,
@@ -12,7 +13,6 @@ use super::reply::Reply;
 use super::revoke::Revoking;
 use super::script::Script;
 use super::semaphore::joined;
-use crate::auth::{Caller, Denied};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, name_of, owner};
 use crate::engine::{self, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll};

@@ -1,11 +1,11 @@
 //! `DEL`, which revokes locks, and its record in the audit files.
 
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseView, LockKey, Revoke, Target};
 
 use super::lock::{Asked, Asking, Refusal, answered};
 use super::party::Party;
 use super::reply::Reply;
-use crate::auth::Caller;
 use crate::dialect::grip;
 use crate::engine::Call;
 use crate::operator;

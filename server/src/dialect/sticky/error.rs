@@ -2,12 +2,12 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
-use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::engine;

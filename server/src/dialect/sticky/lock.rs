@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use leasehold_auth::Caller;
 use leasehold_base::clock::Instant;
 use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret};
 
@@ -10,7 +11,6 @@ use super::error::Refusal;
 use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door;

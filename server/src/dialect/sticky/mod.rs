@@ -15,11 +15,11 @@ use axum::Router;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::Span;
 
 use super::{Dialect, Listener};
 use crate::app::App;
-use crate::auth::{Caller, Denied};
 use crate::engine::ReadLock;
 
 /// The first words of its paths.

@@ -4,13 +4,13 @@
 use axum::extract::State;
 use axum::http::request::Parts;
 use axum::response::Response;
+use leasehold_auth::{Caller, Right, View};
 use leasehold_core::{LockKey, LockView, Timestamp};
 use maud::{Markup, html};
 
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
-use crate::auth::{Caller, Right, View};
 use crate::console;
 use crate::dialect::grip;
 use crate::door::Arrival;

@@ -4,10 +4,10 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::Code;
+use leasehold_auth::Denied;
 use leasehold_core::{Limit, Rejection};
 
 use super::info::LockInfo;
-use crate::auth::Denied;
 use crate::content::{self, Unreceived};
 use crate::dialect::{basic, native};
 use crate::engine;

@@ -1,5 +1,6 @@
 //! The lock under which a state is written: the writer's own, or one taken for the write.
 
+use leasehold_auth::Caller;
 use leasehold_core::{Acquire, Extend, LeaseView, Proof, Release, Renew, Span};
 
 use super::States;
@@ -7,7 +8,6 @@ use super::error::Refusal;
 use super::info::WITHOUT_LOCK;
 use super::lock::{holder, note_wrong_id, refused, secret};
 use super::state::State;
-use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::engine::Take;

@@ -22,11 +22,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::Span;
 
 use super::{Listener, path};
 use crate::app::{self, App};
-use crate::auth::{Caller, Denied};
 use crate::content::Store;
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;

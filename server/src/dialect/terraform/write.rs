@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::StateWritten;
+use leasehold_auth::Caller;
 use serde::Deserialize;
 
 use super::checksum::{Checksum, Watching};
@@ -16,7 +17,6 @@ use super::state::State;
 use super::version::{find, kept, missing, number};
 use super::{Answer, Asked, States};
 use crate::audit::Kind;
-use crate::auth::Caller;
 use crate::content::{self, Upload};
 use crate::dialect::counted::Counted;
 use crate::dialect::query;

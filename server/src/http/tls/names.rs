@@ -4,7 +4,7 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
 use super::der;
-use crate::auth::{CertificateNames, Mtls};
+use leasehold_auth::{CertificateNames, Mtls};
 
 /// Of a certificate that was verified. `None`: it cannot be read, which does not happen after it was verified.
 pub(in crate::http) fn names(

@@ -1,7 +1,7 @@
 //! Tests of the queue of claims: what the server does without a request.
 
+use leasehold_auth::Permitted;
 use leasehold_core::{Ending, Span, What};
-use leasehold_server::auth::Permitted;
 use leasehold_server::engine::{Interest, Next};
 use leasehold_testkit::{Local, json, settings};
 
