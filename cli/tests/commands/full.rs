@@ -1,10 +1,10 @@
-//! Answers that cannot be written.
+//! Commands whose output cannot be written.
 
 use std::fs::File;
 
 use crate::{Ended, World};
 
-/// What a command says whose standard output is a disk without room.
+/// Runs a command whose standard output is a full disk.
 fn into_full(world: &World, arguments: &[&str]) -> Ended {
     let full = File::options().write(true).open("/dev/full").unwrap();
     Ended::of(world.command(arguments).stdout(full).output().unwrap())

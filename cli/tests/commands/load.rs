@@ -1,4 +1,4 @@
-//! `load`, against a server that keeps its promises and some that do not.
+//! `load`, against a server that keeps its guarantees and against servers that break them.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{BINARY, Ended, World, command, until};
 
-/// A second of 8 clients on 2 locks with this more, and its report.
+/// Runs 8 clients on 2 locks for a second, with these additional flags, and returns the report.
 fn second(world: &World, more: &[&str]) -> Value {
     let plan = ["--clients", "8", "--duration", "1s", "--ttl", "200ms", "--locks", "2"];
     let report = world.json(&[&["load"], &plan[..], more].concat());
@@ -65,7 +65,7 @@ fn promises_are_kept_over_a_kill_of_the_server() {
     assert_eq!(ended.code, 0, "{ended:?}");
 }
 
-/// What an honest answer would look like, for whoever asks.
+/// Returns the response of a correct server to an acquire.
 fn granted(question: &Question, token: u64) -> (u16, Value) {
     let owner = question.body["owner_id"].clone();
     let granted = json!({
@@ -76,7 +76,8 @@ fn granted(question: &Question, token: u64) -> (u16, Value) {
     (200, granted)
 }
 
-/// The kinds of broken promises seen of a server that answers an acquire so, and yes to everything else.
+/// Returns the kinds of breaches that are found in a server that handles acquires like this, and accepts all other
+/// requests.
 fn breaches(
     chances: &[&str],
     acquire: impl Fn(&Question) -> (u16, Value) + Send + Sync + 'static,

@@ -1,4 +1,5 @@
-//! Whoever the command started, however it hid: none of them writes when another may have the lock.
+//! All processes that the command started, however they hide: none of them writes once another client can hold the
+//! lock.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use rustix::process::{Signal, kill_process};
 
 use crate::{World, now};
 
-/// Starts a writer that leaves its group, its session and its parent, and goes on itself.
+/// Starts a writer that leaves its process group, its session and its parent, and then keeps running itself.
 const ESCAPING: &str = "setsid sh -c 'sh -c \"trap : TERM; echo \\$\\$ > pid; \
     while :; do read up _ < /proc/uptime; echo \\$up >> stamps; sleep 0.01; done\" & ' & \
     while :; do sleep 0.01; done";

@@ -1,4 +1,4 @@
-//! What is seen while `run` waits, and when there is no server.
+//! What `run` shows while it waits, and when there is no server.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ fn in_a_pipe_nothing_is_said_while_waiting() {
 #[test]
 fn a_server_that_is_not_there_is_noticed_within_the_connect_timeout() {
     let world = World::new();
-    // Nobody listens; somebody listens and says nothing; somebody says something else.
+    // A port without a listener, a listener that sends nothing, and one that speaks another protocol.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let refused = {
         let gone = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! The listener for lock clients of Redis, through a real process.
+//! The listener for Redis clients, with a real server process.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use leasehold_testkit::{Process, folder};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
-/// What `check-config` says is wrong.
+/// Returns the errors that `check-config` prints.
 fn checked(flags: &[&str]) -> String {
     let output = std::process::Command::new(BINARY).arg("check-config").args(flags).output();
     String::from_utf8_lossy(&output.expect("the binary").stderr).into_owned()
@@ -32,7 +32,7 @@ fn settings_that_make_no_sense_are_refused() {
     assert_eq!(checked(&["--redis-listen=127.0.0.1:6379", "--redis-idle-timeout=5m"]), "");
 }
 
-/// An address nobody listens on just now.
+/// Returns an address that is not in use.
 fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")

@@ -1,4 +1,4 @@
-//! What a server says of its machine and its settings before it starts, and how it makes do.
+//! What a server reports about its machine and settings before it starts, and how it copes with low limits.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -23,7 +23,7 @@ fn check_config(args: &[&str]) -> String {
     format!("{out}{err}")
 }
 
-/// As many connections as there may be, each waiting for a lock.
+/// Opens as many connections as possible, each of which waits for a lock.
 #[tokio::test]
 async fn a_server_with_few_open_files_says_so_and_keeps_a_reserve() {
     let folder = folder();
@@ -68,7 +68,7 @@ fn a_server_that_may_open_too_few_files_says_what_to_change() {
             "--workers=2",
             "--port-file",
         ]);
-        // The port cannot be written, so the server ends after it has looked at its settings.
+        // The port file cannot be written, so the server ends after it has checked its settings.
         let output = command.arg(folder.path().join("none/port")).output().expect("the binary");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(expected), "{said}");

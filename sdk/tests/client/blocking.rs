@@ -38,7 +38,7 @@ fn a_lock_is_held_until_it_is_released_or_dropped() {
     guard.release().unwrap();
     assert!(!world.is_held("orders"));
     drop(world.client.lock("orders").acquire().unwrap());
-    // The next one waits for what is given back in the background.
+    // The next acquire waits for the release in the background.
     let wait = Duration::from_secs(20);
     world.client.lock("orders").wait(wait).acquire().unwrap().release().unwrap();
 }
@@ -48,7 +48,7 @@ fn renewals_go_on_while_the_program_is_busy() {
     let world = World::new();
     let guard = world.client.lock("orders").ttl(Duration::from_secs(6)).acquire().unwrap();
     world.local.advance_ms(5000);
-    // This thread does nothing for the client.
+    // This thread does not run the client in the meantime.
     world.runtime.block_on(world.local.until("it is renewed", async |client| {
         let metrics = client.get("/metrics").await.text;
         metrics.contains("lock_renew_total{result=\"success\"} 1")

@@ -1,4 +1,4 @@
-//! Watching over a restart of the server.
+//! Watching events while the server restarts.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -33,7 +33,8 @@ async fn a_watcher_goes_on_after_a_restart_and_misses_nothing() {
     let mut settings = settings(Some(folder.path()));
     settings.listen = vec![Listen::Http(address)];
     let local = Local::start_at(settings, clock).await;
-    // The first one had seen an event and resumes after it; the second has one in its buffer, then resumes too.
+    // The first watcher has seen an event and resumes after it. The second has one in its buffer, and resumes after
+    // that.
     assert_eq!(granted(&mut fresh).await, Ok("one".into()));
     local.client.acquire("two", "me", 60_000, json!({})).await;
     for events in [&mut informed, &mut fresh] {

@@ -1,4 +1,4 @@
-//! Several locks or none, by the client.
+//! Groups: the client acquires several locks together or none.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

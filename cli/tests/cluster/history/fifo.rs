@@ -13,14 +13,14 @@ use super::fault::Fault;
 
 const N_MEMBERS: usize = 1;
 const NAME: &str = "fifo::those_who_wait_keep_their_order_whatever_happens_to_the_leader";
-/// `FIFO_ROUNDS=20` has everything happen so many times.
+/// `FIFO_ROUNDS=20` applies every fault that many times.
 const ROUNDS: &str = "FIFO_ROUNDS";
 const N_WAITERS: usize = 6;
-/// Longer than anything here takes.
+/// Longer than the test takes.
 const TTL: Duration = Duration::from_secs(1800);
-/// How long the servers keep a place: on a busy machine everything takes its time.
+/// How long the servers keep a position in the queue. It is long because a busy machine is slow.
 const KEEP_PLACES: &str = "--resume-park-max=10m";
-/// All clients must wait again within this.
+/// Time limit for all clients to be in the queue again.
 const BACK_WITHIN: Duration = Duration::from_secs(300);
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -51,7 +51,8 @@ async fn inside(hosts: Vec<Host>) {
     }
 }
 
-/// Some wait, half of them by way of servers that follow; something happens; the lock is released.
+/// Queues clients, two thirds of them through followers, applies the fault, releases the lock, and checks the order of
+/// the grants.
 async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
     let (leader, _) = cluster.leader(None).await;
     let others: Vec<_> = (0..N_SERVERS).filter(|n| *n != leader).collect();
@@ -63,7 +64,7 @@ async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
     let order = Arc::<Mutex<Vec<usize>>>::default();
     let mut waiters = Vec::new();
     for n in 0..N_WAITERS {
-        // By one server alone, or by all, beginning with the one that leads.
+        // Either through all servers, starting with the leader, or through one follower alone.
         let client = match n % 3 {
             0 => client(cluster, leader, &format!("w{n}")),
             _ => lone_client(cluster, others[n % others.len()], &format!("w{n}")),
@@ -88,13 +89,13 @@ fn url(cluster: &Cluster, n: usize) -> String {
     format!("http://{}", cluster.servers[n].as_ref().expect("a server").address)
 }
 
-/// One that knows all servers, and asks this one first.
+/// Returns a client that knows all servers and tries this one first.
 fn client(cluster: &Cluster, first: usize, owner: &str) -> Client {
     let urls: Vec<_> = (0..N_SERVERS).map(|n| url(cluster, (first + n) % N_SERVERS)).collect();
     Client::builder(&urls.join(",")).owner(owner).build().expect("good URLs")
 }
 
-/// One that knows one server alone, which has to pass on what it asks.
+/// Returns a client that knows only this server, which has to forward the requests.
 fn lone_client(cluster: &Cluster, n: usize, owner: &str) -> Client {
     Client::builder(&url(cluster, n)).owner(owner).build().expect("a good URL")
 }
@@ -112,7 +113,7 @@ fn wait(
     })
 }
 
-/// Returns once so many wait for the lock, each with a connection.
+/// Waits until `n` clients with a live connection are in the queue of the lock.
 async fn all_wait(cluster: &Cluster, lock: &str, n: usize) {
     let began = Instant::now();
     let mut seen = json!({});

@@ -1,4 +1,4 @@
-//! What a lease is worth when those who lead change faster than it ends, and when what they lead is gone.
+//! A lease while leaders change faster than it expires, and a store that is deleted while its servers run.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use leasehold_testkit::{Client, Method, Response, Value, json};
 use super::cluster::Cluster;
 
 const TTL: Duration = Duration::from_secs(10);
-/// More than a lease may last longer for all fail-overs together, and for nobody leading when it ends.
+/// How much longer than its TTL the lease can last: the time of all fail-overs, and of a missing leader when it ends.
 const LONGER_MAX: Duration = Duration::from_secs(120);
 /// Twice the time of a fail-over.
 const A_WHILE: Duration = Duration::from_secs(6);
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Asks one server after the other until one answers.
+/// Sends the request to one server after the other until one responds.
 async fn ask(cluster: &Cluster, path: &str, body: &Value) -> Response {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
@@ -37,7 +37,7 @@ fn wish(owner: &str, ttl: Duration, request: &str) -> Value {
     json!({"owner_id": owner, "ttl_ms": ttl.as_millis() as u64, "request_id": request})
 }
 
-/// Kills whoever leads, again and again, until the lease is over; how long it lasted.
+/// Kills each leader in turn until the lease ends, and returns how long the lease lasted.
 async fn outlive(mut cluster: Cluster) -> Duration {
     cluster.leader(None).await;
     let asked_at = Instant::now();
@@ -69,7 +69,7 @@ async fn a_lease_lasts_as_long_as_promised_however_many_leaders_are_killed() {
     assert!(lasted <= TTL + LONGER_MAX, "it lasted {lasted:?}");
 }
 
-/// One of the servers counts its time from another beginning: what it reads off its clock means nothing to the others.
+/// One server counts its time from another start, so its clock readings mean nothing to the other servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_whose_clock_began_at_another_time_ends_no_lease_early() {
     let mut cluster = Cluster::start(1, Vec::new());
@@ -101,7 +101,7 @@ async fn a_store_that_is_wiped_under_its_servers_is_not_begun_anew() {
             one_leads |= status == Some(200);
             all_answer &= status.is_some();
         }
-        // Each finds out that its store is gone, and from then on none leads.
+        // Every server detects that its store is gone, and from then on there is no leader.
         match none_since {
             None if !one_leads && all_answer => none_since = Some(Instant::now()),
             None => assert!(began.elapsed() < PATIENCE, "it leads nothing"),
