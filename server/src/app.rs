@@ -351,7 +351,7 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     let (headers, arrival) = (request.headers(), request.extensions().get::<Arrival>());
     let is_asked = arrival.is_none_or(|arrival| !arrival.link.is_for_metrics);
     let shows_names = is_asked || app.http.metrics_listen_namespaces;
-    app.metrics.observe_health(app.engine.health(), app.engine.wall_ms());
+    app.metrics.engine.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
     app.metrics.downloads.set(app.answers.n_downloads() as i64);
@@ -366,7 +366,7 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     if let Some(backups) = &app.backups {
         app.metrics.observe_backups(backups.age(), backups.n_failures());
     }
-    app.metrics.known.observe_events(app.engine.n_kept_events());
+    app.metrics.engine.known.observe_events(app.engine.n_kept_events());
     app.metrics.issuers.observe(app.auth.issuer_states(app.engine.now()));
     if let Some(sign_ins) = app.auth.sign_ins() {
         app.metrics.sign_ins.set(sign_ins.len() as i64);

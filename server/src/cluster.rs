@@ -344,7 +344,7 @@ pub(crate) async fn start(
     let begin = move || {
         let limits = engine.limits.clone();
         let (seat, roster) = built::seat(options, &reached, folder, limits, clock.clone())?;
-        let (engine, handle) = Engine::take_part(engine, seat, clock, metrics)?;
+        let (engine, handle) = Engine::take_part(engine, seat, clock, metrics.engine.clone())?;
         Ok((engine, handle, roster))
     };
     let begun = tokio::task::spawn_blocking(begin).await;

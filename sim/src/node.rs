@@ -66,7 +66,8 @@ impl Node {
         self.machine.show(&self.clock, now);
         let store = Box::new(SimStore::new(self.disk.clone()));
         let (metrics, limits) = (Arc::new(Metrics::new()), options.limits.clone());
-        let (engine, handle) = Stepped::start(options, store, self.clock.clone(), metrics.clone())?;
+        let (engine, handle) =
+            Stepped::start(options, store, self.clock.clone(), metrics.engine.clone())?;
         let (http, dialect) = (http::Options::default(), dialect::Options::default());
         let app = App::new(handle.clone(), metrics, http, RetryHint::default(), dialect, limits);
         let workers = (0..n_workers).map(|_| Worker::new(&app, self.secrets.fork())).collect();

@@ -30,7 +30,7 @@ impl Bare {
         let limits = settings.engine.limits.clone();
         let (store, clock) = (Box::new(MemoryStore::default()), Arc::new(FakeClock::default()));
         let (_, engine) =
-            Engine::start(settings.engine, store, clock, metrics.clone()).expect("a start");
+            Engine::start(settings.engine, store, clock, metrics.engine.clone()).expect("a start");
         let (http, retry) = (settings.http, settings.retry);
         let app = App::new(engine, metrics, http, retry, settings.dialect, limits);
         let app = app.keep_content(None).expect("a folder");

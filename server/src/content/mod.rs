@@ -82,7 +82,7 @@ impl Store {
     /// Counts an upload until the returned guard is dropped. Fails if the client or the server has too many uploads.
     pub(crate) fn upload(&self, client: &Client) -> Result<Open, Error> {
         let taken = self.uploads.take(client, None).map_err(|full| {
-            self.metrics.refusals.count("uploads");
+            self.metrics.engine.refusals.count("uploads");
             let is_own = full != Full::All;
             let share = if is_own { UPLOADS_SHARE } else { 1 };
             Error::TooManyUploads { allowed: self.uploads_max.div_ceil(share), is_own }

@@ -20,7 +20,7 @@ fn app() -> (Engine, App) {
     let options = engine::Options::default();
     let limits = options.limits.clone();
     let (engine, handle) =
-        Engine::start(options, store, clock, metrics.clone()).expect("an engine");
+        Engine::start(options, store, clock, metrics.engine.clone()).expect("an engine");
     let (http, retry) = (http::Options::default(), RetryHint::default());
     let app = App::new(handle, metrics, http, retry, dialect::Options::default(), limits);
     let app = app.keep_content(None).expect("a folder");

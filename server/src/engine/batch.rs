@@ -7,7 +7,7 @@ use leasehold_core::Effects;
 use super::ask::Reply;
 use super::mailbox::ReplyTo;
 use super::message::Error;
-use crate::metrics::Op;
+use super::metrics::Op;
 
 /// What a batch changed, and the answers that wait until it is durable.
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! While the store cannot be written: who is told what.
 
 use super::message::{Asked, Error};
+use super::metrics::Op;
 use super::writer::Writer;
-use crate::metrics::Op;
 
 impl Writer {
     pub(super) fn refuse_busy(&mut self, asks: &mut Vec<Asked>) {

@@ -12,8 +12,8 @@ use leasehold_core::{
 use super::ask::Reply;
 use super::batch::{Answer, Batch, tell, tell_unknown};
 use super::message::Error;
+use super::metrics::Resolved;
 use super::writer::Writer;
-use crate::metrics::Resolved;
 use leasehold_store::{self as store, Draft, Kind, Permit};
 
 /// How often a store is asked what became of an append.

@@ -19,10 +19,10 @@ use super::ask::Ask;
 use super::event::{Bell, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
 use super::message::{self, Error, Ticket};
+use super::metrics::{EngineMetrics, Op};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
 use super::shared::{Gone, Shared, Whereabouts};
 use super::writer::Writer;
-use crate::metrics::{Metrics, Op};
 use leasehold_store::{Cursor, Event, EventId, Health};
 
 /// How long somebody waits for a server that follows to read what they have seen elsewhere.
@@ -42,7 +42,7 @@ struct Inner {
     lead: Arc<Lead<Writer>>,
     clock: LockClock,
     events: Arc<EventLog>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<EngineMetrics>,
     health: Arc<Health>,
     /// The worker that asks, if it is one, and its number.
     worker: Option<(usize, Arc<Desk>)>,
@@ -65,7 +65,7 @@ impl EngineHandle {
         shared: Arc<Shared>,
         clock: LockClock,
         events: Arc<EventLog>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<EngineMetrics>,
     ) -> Self {
         let _asking = Arc::new(Asking(shared.clone()));
         let (worker, bell, health) = (None, None, Arc::default());

@@ -9,8 +9,8 @@ use leasehold_core::{LeaseNumber, Leave, StepAside, Timestamp, mutant};
 use super::ask::Question;
 use super::batch::Batch;
 use super::message::{Asked, Error};
+use super::metrics::Op;
 use super::writer::{Writer, nanos};
-use crate::metrics::Op;
 
 /// Has the store not confirmed a leader for the length of its lease?
 fn has_lapsed(now: Timestamp, confirmed_at: Timestamp, lease: Option<Duration>) -> bool {

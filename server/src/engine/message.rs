@@ -8,7 +8,7 @@ use leasehold_core::Asker;
 
 use super::ask::Question;
 use super::mailbox::ReplyTo;
-use crate::metrics::Op;
+use super::metrics::Op;
 
 /// One question on its way.
 pub(crate) struct Asked {

@@ -18,6 +18,7 @@ mod lapse;
 mod log;
 mod mailbox;
 mod message;
+pub mod metrics;
 mod mismatch;
 mod need;
 mod operator;
@@ -70,8 +71,8 @@ pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 
 use crate::audit::Audit;
-use crate::metrics::Metrics;
 use leasehold_store::{self as store, Embedded, Seat, Store, Witness};
+use metrics::EngineMetrics;
 use roles::Roles;
 use rounds::{Habits, Lead};
 use shared::Shared;
@@ -146,7 +147,7 @@ impl Engine {
         options: Options,
         store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<EngineMetrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
         let (lead, handle, shared) = load(options, store, clock, metrics)?;
         let thread = pace::spawn("engine", move || run(&lead, &shared));
@@ -160,7 +161,7 @@ impl Engine {
         options: Options,
         seat: Box<dyn Seat>,
         clock: Arc<dyn Clock>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<EngineMetrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
         let (roles, handle) = Roles::start(options, seat, clock, metrics)?;
         let thread = pace::spawn("engine", || roles.live());
@@ -211,7 +212,7 @@ fn load(
     options: Options,
     store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<EngineMetrics>,
 ) -> Result<Idle, store::Error> {
     let seed = u128::from_le_bytes(leasehold_base::random::bytes());
     let mut seat = Embedded::new(store, options.limits.clone(), seed);

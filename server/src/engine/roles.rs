@@ -16,11 +16,11 @@ use leasehold_core::mutant;
 
 use super::chronicler::Chronicler;
 use super::event::EventLog;
+use super::metrics::{EngineMetrics, Turn};
 use super::rounds::{Habits, Lead};
 use super::shared::Shared;
 use super::writer::Writer;
 use super::{EngineHandle, Options, run};
-use crate::metrics::{Metrics, Turn};
 use leasehold_store::{self as store, Event, Followed, Loaded, News, Seat, Taken, Told};
 
 /// Whoever follows looks at least this often whether there is something new, and whether it should stop.
@@ -39,7 +39,7 @@ pub(super) struct Roles {
     shared: Arc<Shared>,
     clock: LockClock,
     events: Arc<EventLog>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<EngineMetrics>,
     /// Ends with this, after it has written everything.
     chronicler: Option<Chronicler>,
 }
@@ -50,7 +50,7 @@ impl Roles {
         options: Options,
         mut seat: Box<dyn Seat>,
         clock: Arc<dyn Clock>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<EngineMetrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
         let News::State(Followed { generation, seq, last, told_after, told }) =
             seat.follow(FOLLOW_MAX)?

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use leasehold_base::clock::Clock;
 
+use super::metrics::EngineMetrics;
 use super::rounds::Lead;
 use super::shared::Shared;
 use super::writer::Writer;
 use super::{EngineHandle, Options, load};
-use crate::metrics::Metrics;
 use leasehold_store::{self as store, Store};
 
 /// An engine that stands still between two turns.
@@ -26,7 +26,7 @@ impl Stepped {
         options: Options,
         store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<EngineMetrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
         let (lead, handle, shared) = load(options, store, clock, metrics)?;
         Ok((Self { lead, shared }, handle))

@@ -6,8 +6,8 @@ use leasehold_core::{Resume, mutant};
 use super::batch::Batch;
 use super::commit::SETTLE_PAUSE;
 use super::message::Error;
+use super::metrics::Turn;
 use super::writer::Writer;
-use crate::metrics::Turn;
 use leasehold_store::{self as store, Dismissal, Draft, Kind};
 
 /// Seeing off one waiter takes no more of a record.

@@ -8,10 +8,10 @@ use leasehold_core::{
 use super::ask::Reply;
 use super::mailbox::Told;
 use super::message::Error;
+use super::metrics::Op;
 use super::undelivered::Undelivered;
 use super::waiters::Waiter;
 use super::writer::Writer;
-use crate::metrics::Op;
 
 /// What a connection waits for.
 pub(super) enum Wanted {

@@ -19,6 +19,7 @@ use super::lapse::Forsaken;
 use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
 use super::message::{Asked, Error};
+use super::metrics::{EngineMetrics, Op};
 use super::read::Look;
 use super::rounds::{Gathers, Round, Work};
 use super::shared::{Gone, Shared};
@@ -26,7 +27,6 @@ use super::undelivered::Undelivered;
 use super::waited::{Wanted, queued};
 use super::waiters::{Waiter, Waiters};
 use super::watch::Watchers;
-use crate::metrics::{Metrics, Op};
 use leasehold_store::{self as store, Health, Kind, Store};
 
 /// While another process holds the database, nothing is tried more often than this.
@@ -48,7 +48,7 @@ pub struct Writer {
     pub(super) clock: LockClock,
     pub(super) shared: Arc<Shared>,
     events: Arc<EventLog>,
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<EngineMetrics>,
     pub(super) waiters: Waiters,
     pub(super) watchers: Watchers,
     pub(super) outbox: Outbox,
@@ -82,7 +82,7 @@ impl Writer {
         clock: LockClock,
         shared: Arc<Shared>,
         events: Arc<EventLog>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<EngineMetrics>,
     ) -> Self {
         Self {
             options,

@@ -19,7 +19,8 @@ use super::Options;
 use super::activity::Activity;
 use super::streams::{Stream, Streams};
 use crate::door::Peer;
-use crate::metrics::{Metrics, Refusals};
+use crate::engine::metrics::Refusals;
+use crate::metrics::Metrics;
 use leasehold_store::Health;
 
 /// At most one of so many reserved places is one client's.
@@ -108,7 +109,7 @@ impl Places {
             is_freed: Notify::new(),
             streams,
             heads_bytes: metrics.heads_bytes.clone(),
-            refusals: metrics.refusals.clone(),
+            refusals: metrics.engine.refusals.clone(),
             complaint: Complaint::default(),
             stream_complaint: Complaint::default(),
         })

@@ -5,7 +5,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Book;
+use crate::engine::metrics::Book;
 use leasehold_auth::{IssuerState, KeysState};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]

@@ -7,8 +7,8 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Book;
 use crate::engine::NamespaceCounts;
+use crate::engine::metrics::Book;
 use crate::http::spelled::spelled;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]

@@ -56,7 +56,7 @@ pub(super) async fn begin(
             Ok((engine, handle, Some(roster)))
         }
         (None, Own::Store(store)) => {
-            let started = Engine::start(options, store, clock, metrics);
+            let started = Engine::start(options, store, clock, metrics.engine.clone());
             let (engine, handle) = started.map_err(Error::Store)?;
             Ok((engine, handle, None))
         }

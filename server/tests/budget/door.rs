@@ -79,7 +79,7 @@ impl DoorBench {
         let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
         let store = Box::new(MemoryStore::default());
         let (engine, handle) =
-            Stepped::start(settings.engine, store, clock, metrics.clone()).expect("a start");
+            Stepped::start(settings.engine, store, clock, metrics.engine.clone()).expect("a start");
         let (http, retry) = (settings.http, settings.retry);
         let app = App::new(handle, metrics, http, retry, settings.dialect, limits);
         let app = app.with_auth(gate.unwrap_or_else(Gate::off));

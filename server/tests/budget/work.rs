@@ -78,7 +78,8 @@ impl Bench {
         };
         let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
         let (engine, handle) =
-            Stepped::start(Options::default(), store, clock, metrics).expect("a start");
+            Stepped::start(Options::default(), store, clock, metrics.engine.clone())
+                .expect("a start");
         let mut bench = Self { workload, engine, handle, held: Vec::new(), _folder: folder };
         if matches!(workload, Workload::RenewalsOf64 | Workload::RefusalsOf64) {
             bench.held = bench.acquire();

@@ -31,7 +31,8 @@ fn start(options: Options) -> World {
     let faults = store.faults.clone();
     let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
     let (engine, handle) =
-        Engine::start(options, Box::new(store), clock.clone(), metrics.clone()).expect("a start");
+        Engine::start(options, Box::new(store), clock.clone(), metrics.engine.clone())
+            .expect("a start");
     World { engine, handle, faults, clock, metrics }
 }
 
@@ -310,7 +311,7 @@ fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
     let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
     let store = Box::new(Slow(MemoryStore::default(), clock.clone()));
     let (_engine, handle) =
-        Engine::start(Options::default(), store, clock, metrics).expect("a start");
+        Engine::start(Options::default(), store, clock, metrics.engine.clone()).expect("a start");
     let mut worker = Worker::new(&handle);
     for _ in 0..50 {
         let call = worker.handle.ask_unchecked(Probe);

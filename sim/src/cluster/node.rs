@@ -118,7 +118,7 @@ impl Node {
                     let seat = seat.watching_space(watching)?;
                     let (metrics, limits) = (Arc::new(Metrics::new()), engine.limits.clone());
                     let (engine, handle) =
-                        Engine::take_part(engine, Box::new(seat), clock, metrics.clone())?;
+                        Engine::take_part(engine, Box::new(seat), clock, metrics.engine.clone())?;
                     let (http, dialect) = (http::Options::default(), dialect::Options::default());
                     let hint = RetryHint::default();
                     let app = App::new(handle.clone(), metrics, http, hint, dialect, limits);

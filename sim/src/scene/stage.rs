@@ -92,7 +92,8 @@ impl Stage {
         let (folder, clock) = (Folder::new(), Arc::<FakeClock>::default());
         let seat = Box::new(self.seat_over(cluster, name, &folder, clock.clone()));
         let metrics = Arc::new(Metrics::new());
-        let started = Engine::take_part(Options::default(), seat, clock.clone(), metrics);
+        let started =
+            Engine::take_part(Options::default(), seat, clock.clone(), metrics.engine.clone());
         let (engine, handle) = started.expect("a start");
         Actor { engine: Some(engine), handle, clock, folder }
     }

@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, mismatch, owner};
 use crate::door;
+use crate::engine::metrics::Op;
 use crate::engine::{Granted, ReadLease, Take};
-use crate::metrics::Op;
 
 pub(super) type Answer = Result<Response, Refusal>;
 
@@ -100,7 +100,7 @@ async fn proof(
 ) -> Result<(Proof, Origin), Refusal> {
     // A malformed id never reaches the engine, so the failed operation is counted here.
     let missing = || {
-        app.metrics.ops.failed(Some(op));
+        app.metrics.engine.ops.failed(Some(op));
         Rejection::NoSuchLease
     };
     let id = lease_id::parse(id).ok_or_else(missing)?;

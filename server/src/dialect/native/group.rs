@@ -26,9 +26,9 @@ use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
+use crate::engine::metrics::Op;
 use crate::engine::{self, WaitForAll, WaitedAll};
 use crate::http::json;
-use crate::metrics::Op;
 
 type Answer = Result<Response, Refusal>;
 type Answered = Result<Result<WaitedAll, Rejection>, engine::Error>;
@@ -168,7 +168,7 @@ pub(super) async fn renew(
         caller.check(Right::Acquire, &key)?;
     }
     if let Some(n) = proofs.iter().position(Option::is_none) {
-        app.metrics.ops.failed(Some(Op::Renew));
+        app.metrics.engine.ops.failed(Some(Op::Renew));
         return Ok(not_renewed(&request.leases[n]));
     }
     let renew = RenewAll {
@@ -235,7 +235,7 @@ pub(super) async fn release(
     let proofs: Vec<_> = proofs.into_iter().flatten().collect();
     let dialect = Dialect::Native.number();
     let mut results = if proofs.is_empty() {
-        app.metrics.ops.failed(Some(Op::Release));
+        app.metrics.engine.ops.failed(Some(Op::Release));
         Vec::new().into_iter()
     } else {
         app.engine.ask(caller.own(ReleaseAll { proofs, dialect })).await??.into_iter()

@@ -24,9 +24,9 @@ use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;
+use crate::engine::metrics::Op;
 use crate::engine::{self, Granted, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
-use crate::metrics::Op;
 use crate::operator;
 
 /// Maximum number of waiters in the state of a lock.
@@ -243,7 +243,7 @@ pub(super) async fn renew(
     caller.check(Right::Acquire, &key)?;
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else {
-        app.metrics.ops.failed(Some(Op::Renew));
+        app.metrics.engine.ops.failed(Some(Op::Renew));
         return Ok(not_renewed());
     };
     let renew = Renew {
@@ -282,7 +282,7 @@ pub(super) async fn release(
 ) -> Answer {
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else {
-        app.metrics.ops.failed(Some(Op::Release));
+        app.metrics.engine.ops.failed(Some(Op::Release));
         return Ok(not_released(Reason::NotOwner));
     };
     let number = lease_id::parse(&request.lease_id).map(|id| id.number);

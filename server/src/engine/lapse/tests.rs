@@ -18,10 +18,10 @@ use crate::engine::ask::{Question, Reply};
 use crate::engine::event::EventLog;
 use crate::engine::mailbox::{Answered, ReplyTo, Told};
 use crate::engine::message::{Asked, Error};
+use crate::engine::metrics::{Book, EngineMetrics};
 use crate::engine::rounds::Work;
 use crate::engine::shared::Shared;
 use crate::engine::writer::Writer;
-use crate::metrics::Metrics;
 use leasehold_store::memory::MemoryStore;
 use leasehold_store::{self as store, Draft, JournalSize, Loaded, Permit, Store};
 
@@ -104,7 +104,10 @@ impl Leader {
         let lock_clock = LockClock::resume(clock.clone(), None);
         let shared = Arc::new(Shared::new(options.queue_max));
         let events = Arc::new(EventLog::new(1, 0, Vec::new(), options.kept()));
-        let (seat, metrics) = ((Box::new(store) as _, 1), Arc::new(Metrics::new()));
+        let (seat, metrics) = (
+            (Box::new(store) as _, 1),
+            Arc::new(EngineMetrics::register(&mut Book::default(), &[])),
+        );
         let writer =
             Writer::new(options, seat, loaded.machine, lock_clock, shared, events, metrics);
         Self { writer: writer.remote(), clock, is_mute }

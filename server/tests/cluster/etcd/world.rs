@@ -117,7 +117,8 @@ impl Node {
             tick: world.tick,
             ..Options::default()
         };
-        let (engine, handle) = Engine::take_part(options, Box::new(seat), clock, metrics.clone())?;
+        let (engine, handle) =
+            Engine::take_part(options, Box::new(seat), clock, metrics.engine.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         Ok(Self { engine, handle, link, folder, metrics, runtime })

@@ -20,7 +20,7 @@ const SHOWN: [(&str, &str); 3] = [
 ];
 
 impl DiskMetrics {
-    pub(super) fn registered(book: &mut Book) -> Self {
+    pub(crate) fn registered(book: &mut Book) -> Self {
         let this = Self(Default::default());
         for (gauge, (name, about)) in this.0.iter().zip(SHOWN) {
             book.add(name, about, gauge.clone());
@@ -28,7 +28,7 @@ impl DiskMetrics {
         this
     }
 
-    pub(super) fn observe(&self, disk: Option<DiskSpace>) {
+    pub(crate) fn observe(&self, disk: Option<DiskSpace>) {
         let Some(DiskSpace { free, reserve, is_low, .. }) = disk else { return };
         for (gauge, value) in self.0.iter().zip([free, reserve, u64::from(is_low)]) {
             gauge.get_or_create(&[]).set(i64::try_from(value).unwrap_or(i64::MAX));

@@ -30,7 +30,7 @@ struct NoteLabel {
 }
 
 /// What is counted of leases.
-pub(crate) struct Leases {
+pub struct Leases {
     /// Of those who got their lock, and of those who left the queue without it.
     waited: [Timing; 2],
     /// By how it ended.
@@ -40,7 +40,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub(super) fn register(book: &mut Book) -> Self {
+    pub(crate) fn register(book: &mut Book) -> Self {
         let notes = Family::<NoteLabel, Counter>::default();
         let this = Self {
             waited: [(); 2].map(|()| Timing::new(Scale::LEASE)),

@@ -14,10 +14,10 @@ struct LimitLabel {
 
 /// Requests that met a limit.
 #[derive(Clone)]
-pub(crate) struct Refusals(Family<LimitLabel, Counter>);
+pub struct Refusals(Family<LimitLabel, Counter>);
 
 impl Refusals {
-    pub(super) fn register(book: &mut Book) -> Self {
+    pub(crate) fn register(book: &mut Book) -> Self {
         let refusals = Family::default();
         let help = "Requests refused because of a limit, by its setting";
         book.add("leasehold_limit_refusals", help, refusals.clone());
@@ -25,7 +25,7 @@ impl Refusals {
     }
 
     /// A request met the limit of this setting.
-    pub(crate) fn count(&self, limit: &'static str) {
+    pub fn count(&self, limit: &'static str) {
         self.0.get_or_create(&LimitLabel { limit }).inc();
     }
 

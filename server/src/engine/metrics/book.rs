@@ -9,14 +9,14 @@ use prometheus_client::registry::Registry;
 
 /// A registry that knows the names in it.
 #[derive(Default)]
-pub(super) struct Book {
+pub struct Book {
     registry: Registry,
     names: Vec<String>,
 }
 
 impl Book {
     /// Adds a metric. The name of a counter goes without `_total`, that of an info without `_info`.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         name: impl Into<String>,
         help: impl Into<String>,
@@ -33,12 +33,12 @@ impl Book {
     }
 
     /// What every metric is called by those who read it.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
     /// Everything in it, as OpenMetrics without its end.
-    pub(super) fn write(&self, text: &mut String) {
+    pub fn write(&self, text: &mut String) {
         // Writing to a string cannot fail.
         let _ = encode_registry(text, &self.registry);
     }

@@ -47,7 +47,7 @@ struct OpLabel {
 }
 
 /// What is counted of each operation, in the order of [`OPS`].
-pub(crate) struct Ops([Results; 3]);
+pub struct Ops([Results; 3]);
 
 /// One of the counters by result, resolved once so that counting is one addition.
 struct Results {
@@ -59,12 +59,12 @@ struct Results {
 }
 
 impl Ops {
-    pub(super) fn register(book: &mut Book) -> Self {
+    pub(crate) fn register(book: &mut Book) -> Self {
         Self(results(book))
     }
 
     /// How often a lock was granted since the start.
-    pub(super) fn n_granted(&self) -> u64 {
+    pub fn n_granted(&self) -> u64 {
         self.of(Some(Op::Acquire)).map_or(0, |acquire| acquire.success.get())
     }
 
@@ -76,7 +76,7 @@ impl Ops {
     }
 
     /// It was refused before the engine was asked.
-    pub(crate) fn failed(&self, op: Option<Op>) {
+    pub fn failed(&self, op: Option<Op>) {
         if let Some(results) = self.of(op) {
             results.fail.inc();
         }

@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::Book;
 
 /// The gauges of `locks-max`, `idle-max`, `answered-max` and `events-max`.
-pub(crate) struct Known {
+pub struct Known {
     locks: Gauge,
     idle: Gauge,
     ended: Gauge,
@@ -14,7 +14,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(super) fn register(book: &mut Book) -> Self {
+    pub(crate) fn register(book: &mut Book) -> Self {
         let this = Self {
             locks: Gauge::default(),
             idle: Gauge::default(),
@@ -31,13 +31,14 @@ impl Known {
         this
     }
 
-    pub(super) fn observe(&self, counts: &Counts) {
+    pub(crate) fn observe(&self, counts: &Counts) {
         self.locks.set(counts.n_locks as i64);
         self.idle.set(counts.n_idle as i64);
         self.ended.set(counts.n_ended as i64);
     }
 
-    pub(crate) fn observe_events(&self, n_kept: usize) {
+    /// Shows how many events are kept for readers that come back.
+    pub fn observe_events(&self, n_kept: usize) {
         self.events.set(n_kept as i64);
     }
 }

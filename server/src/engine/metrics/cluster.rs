@@ -57,7 +57,7 @@ fn seconds() -> Histogram {
 }
 
 /// All of it.
-pub(crate) struct ClusterMetrics {
+pub struct ClusterMetrics {
     role: Family<RoleLabel, Gauge>,
     epoch: Shown,
     changes: Family<ChangeLabel, Counter>,
@@ -84,7 +84,7 @@ const ETCD: [(&str, &str); 5] = [
 ];
 
 impl ClusterMetrics {
-    pub(super) fn registered(r: &mut Book) -> Self {
+    pub(crate) fn registered(r: &mut Book) -> Self {
         let this = Self {
             role: Family::default(),
             epoch: Family::default(),
@@ -154,13 +154,13 @@ impl ClusterMetrics {
     }
 
     /// How often the leader has changed, as of the last record this server wrote.
-    pub(crate) fn epoch(&self) -> Option<u64> {
+    pub fn epoch(&self) -> Option<u64> {
         let epoch = self.epoch.get(&[]).map(|epoch| epoch.get());
         epoch.and_then(|epoch| u64::try_from(epoch).ok())
     }
 
     /// So many servers share the store.
-    pub(crate) fn has_nodes(&self, n: usize) {
+    pub fn has_nodes(&self, n: usize) {
         self.nodes.get_or_create(&[]).set(n as i64);
     }
 
@@ -187,7 +187,7 @@ impl ClusterMetrics {
     }
 
     /// What is looked up only when somebody asks.
-    pub(super) fn observe(&self, pulse: &Pulse, room: Room, wall_ms: i64) {
+    pub(crate) fn observe(&self, pulse: &Pulse, room: Room, wall_ms: i64) {
         let show = |gauge: &Shown, value: u64| {
             gauge.get_or_create(&[]).set(i64::try_from(value).unwrap_or(i64::MAX));
         };

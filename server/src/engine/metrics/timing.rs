@@ -13,17 +13,17 @@ use prometheus_client::metrics::MetricType;
 
 /// The bounds of a histogram: `n` of them, the first at `first`, each so many doublings above the one before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
-    pub(super) first: Duration,
-    pub(super) n_doublings: u32,
-    pub(super) n: usize,
+pub(crate) struct Scale {
+    pub(crate) first: Duration,
+    pub(crate) n_doublings: u32,
+    pub(crate) n: usize,
 }
 
 impl Scale {
     /// Requests and writes: 50 microseconds to 26 seconds.
-    pub(super) const WORK: Self = Self { first: Duration::from_micros(50), n_doublings: 1, n: 20 };
+    pub(crate) const WORK: Self = Self { first: Duration::from_micros(50), n_doublings: 1, n: 20 };
     /// Leases and waits: a millisecond to 4.6 hours.
-    pub(super) const LEASE: Self = Self { first: Duration::from_millis(1), n_doublings: 2, n: 13 };
+    pub(crate) const LEASE: Self = Self { first: Duration::from_millis(1), n_doublings: 2, n: 13 };
 
     /// The first bound that is not below `time`; `n` if there is none.
     fn place(self, time: Duration) -> usize {
@@ -52,7 +52,7 @@ struct Inner {
 }
 
 impl Timing {
-    pub(super) fn new(scale: Scale) -> Self {
+    pub(crate) fn new(scale: Scale) -> Self {
         let counts = (0..=scale.n).map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(Inner { scale, counts, sum: AtomicU64::new(0) }))
     }
@@ -78,7 +78,7 @@ impl Timing {
 
 /// What times are shown in.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Seconds,
     Milliseconds,
 }
@@ -99,14 +99,14 @@ impl Unit {
 
 /// Some timings as one metric, told apart by a label, or one without any.
 #[derive(Debug)]
-pub(super) struct Shown {
-    pub(super) unit: Unit,
-    pub(super) series: Vec<(Vec<(&'static str, &'static str)>, Timing)>,
+pub struct Shown {
+    pub(crate) unit: Unit,
+    pub(crate) series: Vec<(Vec<(&'static str, &'static str)>, Timing)>,
 }
 
 impl Shown {
     /// One timing, in seconds.
-    pub(super) fn one(timing: &Timing) -> Self {
+    pub fn one(timing: &Timing) -> Self {
         Self { unit: Unit::Seconds, series: vec![(Vec::new(), timing.clone())] }
     }
 }
