@@ -11,3 +11,4 @@ pub mod probe;
 pub mod random;
 pub mod runtime;
 pub mod sync;
+pub mod text;

@@ -15,7 +15,7 @@ use leasehold_api::{Code, Failure};
 use leasehold_auth::{Caller, Gate};
 use leasehold_core::{LeaseNumber, Limits, LockKey, RetryHint};
 
-use crate::audit::{Act, Audit, Kind, Mismatch, Part};
+use crate::audit::{Act, Audit, Kind, Part};
 use crate::backup::Backups;
 use crate::cluster::roster::Roster;
 use crate::console::{self, Notices, Samples};
@@ -23,7 +23,10 @@ use crate::content;
 use crate::contract::{self, Health};
 use crate::dialect::{self, Dialect, dav, files};
 use crate::door::{self, Arrival};
-use crate::engine::{Archive, CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Probe};
+use crate::engine::{
+    Archive, AuditLog as _, CountNamespaces, EngineHandle, Mailbox, Mismatch, NamespaceCounts,
+    Probe,
+};
 use crate::http;
 use crate::http::answers::Answers;
 use crate::metrics::{Format, Metrics};

@@ -2,6 +2,7 @@
 //! and in the audit file.
 
 use leasehold_auth::{Caller, Denied, Right, View};
+use leasehold_base::text::harmless;
 use leasehold_core::{
     EndSession, LeaseRecord, LeaseView, LockKey, Rejection, Revoke, SessionNumber, SessionRecord,
     Target, Whose, is_share,
@@ -9,7 +10,7 @@ use leasehold_core::{
 
 use crate::app::App;
 use crate::dialect::grip;
-use crate::engine::{self, ListHoldings, ListSessions, harmless};
+use crate::engine::{self, ListHoldings, ListSessions};
 
 /// Takes a lock away from whom `target` names, all of whom hold this one.
 pub(crate) async fn revoke<E>(

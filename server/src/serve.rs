@@ -22,7 +22,7 @@ use crate::backup::{self, Backups};
 use crate::cluster;
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
-use crate::engine::{self, Engine, EngineHandle};
+use crate::engine::{self, AuditLog, Engine, EngineHandle};
 use crate::http::places::Places;
 use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
@@ -414,7 +414,7 @@ fn audited(
     data: &Option<PathBuf>,
     history: Option<(PathBuf, store::history::Bounds)>,
 ) -> engine::Options {
-    let audit = audit.clone().map(|audit| (audit, data.clone()));
+    let audit = audit.clone().map(|audit| (audit as Arc<dyn AuditLog>, data.clone()));
     let history = history.map(|(data, bounds)| engine::HistoryOptions { data, bounds });
     engine::Options { audit, history, ..options }
 }

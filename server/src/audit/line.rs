@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::dialect;
+use crate::engine::Mismatch;
 
 /// Maximum characters of a client's claim.
 const CLAIMED_CHARS_MAX: usize = 256;
@@ -27,17 +28,6 @@ pub(crate) struct Refused<'a> {
     pub(crate) wanted: Option<(Right, LockKey)>,
     /// The request id that the client claims.
     pub(crate) request_id: Option<&'a str>,
-}
-
-/// A renewal or release with a wrong proof of an existing lease.
-#[derive(Debug)]
-pub(crate) struct Mismatch {
-    pub(crate) by: By,
-    /// The operation of the request.
-    pub(crate) operation: &'static str,
-    /// The lock of the lease.
-    pub(crate) lock: LockKey,
-    pub(crate) lease: u64,
 }
 
 /// The outcome of a [`Mismatch`].

@@ -1,10 +1,9 @@
 //! What happens to leases, in the log.
 
-use std::borrow::Cow;
-
+use leasehold_base::text::harmless;
 use leasehold_core::{Ending, Fact, Note, Span, What};
 
-use crate::http::html::is_hidden;
+use super::owner::shown;
 
 /// A line for each change. Whether anybody reads them is decided by their target: they are many.
 pub(super) fn change(fact: &Fact) {
@@ -16,7 +15,7 @@ pub(super) fn change(fact: &Fact) {
         what = word(*what),
         namespace = &*harmless(&lock.namespace),
         lock = &*harmless(&lock.name),
-        owner = &*harmless(&crate::dialect::shown(*dialect, owner)),
+        owner = &*harmless(&shown(*dialect, owner)),
         owner_principal = &*harmless(&owner.principal),
         token = token.get(),
         waited_ms = ms(waited),
@@ -29,18 +28,6 @@ pub(super) fn change(fact: &Fact) {
         trace_id = call().and_then(|call| call.trace_id.as_deref()),
         "lease"
     );
-}
-
-/// A client's text, with nothing in it that a terminal would obey: a line of JSON leaves some of that as it is.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_hidden(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
-    }
-    Cow::Owned(shown)
 }
 
 fn word(what: What) -> &'static str {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use leasehold_auth::By;
 use leasehold_core::{Asker, Command, LeaseNumber, Outcome, Proof, Rejection, Revoke, Target};
 
+use super::audit::Mismatch;
 use super::writer::Writer;
-use crate::audit::Mismatch;
 
 /// The leases that a command names, by id or number, and its caller.
 pub(super) struct Shown {

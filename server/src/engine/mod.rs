@@ -6,6 +6,7 @@
 
 pub mod archive;
 mod ask;
+mod audit;
 mod batch;
 mod busy;
 mod chronicler;
@@ -22,6 +23,7 @@ pub mod metrics;
 mod mismatch;
 mod need;
 mod operator;
+pub mod owner;
 mod read;
 mod refusal;
 mod roles;
@@ -51,11 +53,11 @@ pub use ask::{
     Ask, Enqueue, Enqueued, Granted, GrantedAll, Take, TakeAll, WaitFor, WaitForAll, Waited,
     WaitedAll,
 };
+pub use audit::{AuditLog, Mismatch};
 pub use chronicler::HistoryOptions;
 pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle, Together};
-pub(crate) use log::harmless;
 pub use mailbox::Mailbox;
 pub use message::Error;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
@@ -70,7 +72,6 @@ pub use survey::{Order, Place, Stand, Survey, Surveyed, Tally, Wanted};
 pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 
-use crate::audit::Audit;
 use leasehold_store::{self as store, Embedded, Seat, Store, Witness};
 use metrics::EngineMetrics;
 use roles::Roles;
@@ -98,7 +99,7 @@ pub struct Options {
     /// While anything can expire, the time is written down at least this often.
     pub tick: Duration,
     /// Where it is written who did what; `None`: nowhere. And where the history is, for what the journal has no more.
-    pub audit: Option<(Arc<Audit>, Option<PathBuf>)>,
+    pub audit: Option<(Arc<dyn AuditLog>, Option<PathBuf>)>,
     /// Where the history of a server that shares its store goes; `None`: nowhere. Embedded stores write their own.
     pub history: Option<HistoryOptions>,
     /// If it is not known after so long whether a record is durable, the engine stops and a restart has to find out. No

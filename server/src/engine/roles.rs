@@ -63,7 +63,7 @@ impl Roles {
             let wall_ms = clock.moment().wall_ms;
             // What others wrote is in their audit.
             let ours: Vec<_> = told.iter().filter(|event| ours.contains(&event.id.seq)).collect();
-            audit.tell_late(generation, ours.into_iter());
+            audit.tell_late(generation, &mut ours.into_iter());
             audit.begin((generation, seq), &[], data.as_deref(), wall_ms);
         }
         let events = Arc::new(EventLog::new(generation, seq, Vec::new(), options.kept()));
@@ -161,8 +161,8 @@ impl Roles {
                 self.events.begin_anew(generation, told_after);
                 let (told, ours) = sorted(told);
                 if let Some((audit, _)) = &self.options.audit {
-                    let ours = told.iter().filter(|event| ours.contains(&event.id.seq));
-                    audit.tell_late(generation, ours);
+                    let mut ours = told.iter().filter(|event| ours.contains(&event.id.seq));
+                    audit.tell_late(generation, &mut ours);
                 }
                 if let Some(chronicler) = &self.chronicler {
                     chronicler.add(generation, &told, told_after, seq);

@@ -12,9 +12,9 @@ use leasehold_auth::View;
 use leasehold_core::{Dialect, Glance, LockKey, Timestamp};
 
 use super::batch::Batch;
+use super::owner::shown;
 use super::read::{Look, SCAN_MAX};
 use super::writer::Writer;
-use crate::dialect::shown;
 
 /// Locks that are looked at before it is asked whether the turn is over: how much text they have is not known before.
 const STEP: usize = 32;

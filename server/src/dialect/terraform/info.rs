@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::dialect::{Dialect, name_of, owner};
-
-/// The first words of the owner of a write whose writer has no lock.
-pub(in crate::dialect) const WITHOUT_LOCK: &str = "write without a lock";
+use crate::engine::owner::WITHOUT_LOCK;
 
 /// Terraform's information about a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]

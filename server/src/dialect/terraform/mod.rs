@@ -32,7 +32,7 @@ use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use checksum::Checksum;
 use error::Refusal;
-pub(super) use info::{WITHOUT_LOCK, shown, who};
+pub(super) use info::{shown, who};
 use leasehold_api::Code;
 use state::State;
 
