@@ -165,11 +165,13 @@ impl Caller {
 
     /// Returns the principal that must own an object for it to be the caller's. `None` if authentication is off: then
     /// all clients are the same principal.
+    #[inline]
     pub fn name_if_asked(&self) -> Option<Arc<str>> {
         self.authority().map(|_| self.principal().name().clone())
     }
 
     /// Returns whether the caller is this principal, and can therefore see the proof of its leases.
+    #[inline]
     pub fn is(&self, principal: &str) -> bool {
         **self.principal().name() == *principal
     }
@@ -234,16 +236,19 @@ impl Caller {
         Ok(Permitted::of(ask, self.asker()))
     }
 
+    #[inline]
     pub(super) fn is_of_files(&self) -> bool {
         self.realm == Realm::Files
     }
 
     /// Returns the right needed to read, in the caller's dialect.
+    #[inline]
     pub fn to_look(&self) -> Right {
         if self.realm == Realm::Files { Right::FilesRead } else { Right::Read }
     }
 
     /// Returns the right needed to acquire, in the caller's dialect.
+    #[inline]
     pub fn to_take(&self) -> Right {
         if self.realm == Realm::Files { Right::FilesWrite } else { Right::Acquire }
     }

@@ -78,6 +78,7 @@ impl Principal {
     }
 
     /// Returns the name used for owners, in rules and in logs, such as `key:ci`.
+    #[inline]
     pub fn name(&self) -> &Arc<str> {
         &self.0.name
     }
@@ -88,6 +89,7 @@ impl Principal {
     }
 
     /// Returns the id of the credential, never the credential itself. Empty without a credential.
+    #[inline]
     pub fn credential(&self) -> &Arc<str> {
         &self.0.credential
     }
@@ -98,6 +100,7 @@ impl Principal {
     }
 
     /// Returns whether the client sent no credential.
+    #[inline]
     pub fn is_anonymous(&self) -> bool {
         *self.0.name == *ANONYMOUS
     }

@@ -43,6 +43,7 @@ impl Standing {
         Arc::new(Self { principal, certified_by, by })
     }
 
+    #[inline]
     pub(super) fn authority(&self) -> Option<&Arc<Authority>> {
         self.by.as_ref().map(|by| &by.authority)
     }
@@ -78,6 +79,7 @@ impl Standing {
     }
 
     /// Returns the quota that applies to the principal.
+    #[inline]
     pub(super) fn quota(&self) -> Option<&Quota> {
         let by = self.by.as_ref()?;
         by.quota.and_then(|at| by.authority.quota_at(at))

@@ -28,11 +28,13 @@ impl View {
     }
 
     /// Returns whether the filter shows everything.
+    #[inline]
     pub fn is_all(&self) -> bool {
         self.0.is_none()
     }
 
     /// Returns whether the filter shows this lock.
+    #[inline]
     pub fn shows(&self, lock: &LockKey) -> bool {
         self.0.as_ref().is_none_or(|seen| seen.standing.rule(seen.right, lock).is_some())
     }

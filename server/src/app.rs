@@ -14,6 +14,10 @@ use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
 use leasehold_auth::{Caller, Gate};
 use leasehold_core::{LeaseNumber, Limits, LockKey, RetryHint};
+use leasehold_engine::{
+    Archive, AuditLog as _, CountNamespaces, EngineHandle, Mailbox, Mismatch, NamespaceCounts,
+    Probe,
+};
 
 use crate::audit::{Act, Audit, Kind, Part};
 use crate::backup::Backups;
@@ -23,10 +27,6 @@ use crate::content;
 use crate::contract::{self, Health};
 use crate::dialect::{self, Dialect, dav, files};
 use crate::door::{self, Arrival};
-use crate::engine::{
-    Archive, AuditLog as _, CountNamespaces, EngineHandle, Mailbox, Mismatch, NamespaceCounts,
-    Probe,
-};
 use crate::http;
 use crate::http::answers::Answers;
 use crate::metrics::{Format, Metrics};

@@ -9,11 +9,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
 use leasehold_base::clock::Clock;
 use leasehold_base::host::is_host;
+use leasehold_engine::{self as engine, Engine, EngineHandle};
 use leasehold_store::{Error, NodeFolder, Peering};
 pub use location::Location;
 use roster::Roster;

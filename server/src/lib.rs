@@ -9,7 +9,6 @@ mod content;
 mod contract;
 pub mod dialect;
 pub mod door;
-pub mod engine;
 pub mod http;
 pub mod metrics;
 mod operator;
@@ -19,6 +18,3 @@ mod reload;
 pub mod serve;
 pub mod trace;
 pub mod webhook;
-
-// The rounds of the engine name these by short paths, which a test with loom defines in another way.
-use leasehold_base::sync;

@@ -16,9 +16,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 
 use crate::dialect;
-use crate::engine::NamespaceCounts;
-use crate::engine::metrics::{Book, EngineMetrics, NoLabels, ResultLabel, Shown};
 use issuers::IssuerMetrics;
+use leasehold_engine::NamespaceCounts;
+use leasehold_engine::metrics::{Book, EngineMetrics, NoLabels, ResultLabel, Shown};
 use process::Process;
 pub(crate) use text::Format;
 

@@ -7,10 +7,10 @@ use leasehold_core::{
     EndSession, LeaseRecord, LeaseView, LockKey, Rejection, Revoke, SessionNumber, SessionRecord,
     Target, Whose, is_share,
 };
+use leasehold_engine::{self as engine, ListHoldings, ListSessions};
 
 use crate::app::App;
 use crate::dialect::grip;
-use crate::engine::{self, ListHoldings, ListSessions};
 
 /// Takes a lock away from whom `target` names, all of whom hold this one.
 pub(crate) async fn revoke<E>(

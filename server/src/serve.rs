@@ -13,6 +13,7 @@ use std::time::Duration;
 use leasehold_auth::{self as auth, Gate};
 use leasehold_base::clock::{Clock, SystemClock};
 use leasehold_core::RetryHint;
+use leasehold_engine::{self as engine, AuditLog, Engine, EngineHandle};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -22,7 +23,6 @@ use crate::backup::{self, Backups};
 use crate::cluster;
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
-use crate::engine::{self, AuditLog, Engine, EngineHandle};
 use crate::http::places::Places;
 use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};

@@ -1,7 +1,7 @@
 //! What clients and the server say to each other. As on the wire of the native dialect, but not as text.
 
 use leasehold_core::{LeaseId, Mode, Token};
-use leasehold_server::engine::Expiry;
+use leasehold_engine::Expiry;
 
 /// Which lock, by its place in the plan.
 pub type Lock = usize;

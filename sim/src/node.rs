@@ -5,8 +5,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use leasehold_core::RetryHint;
+use leasehold_engine::{EngineHandle, Options, Stepped};
 use leasehold_server::app::App;
-use leasehold_server::engine::{EngineHandle, Options, Stepped};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::{dialect, http};
 use leasehold_store::Error;

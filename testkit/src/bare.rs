@@ -7,10 +7,10 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use leasehold_base::clock::FakeClock;
+use leasehold_engine::Engine;
 use leasehold_server::app::App;
 use leasehold_server::dialect;
 use leasehold_server::door::{Answer, Door, Visitor};
-use leasehold_server::engine::Engine;
 use leasehold_server::metrics::Metrics;
 use leasehold_store::memory::MemoryStore;
 

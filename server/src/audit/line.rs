@@ -4,12 +4,12 @@
 use leasehold_auth::{By, Right};
 use leasehold_base::calendar;
 use leasehold_core::{Ending, Fact, LockKey, Note, What};
+use leasehold_engine::Mismatch;
 use leasehold_store::{Cursor, EventId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::dialect;
-use crate::engine::Mismatch;
 
 /// Maximum characters of a client's claim.
 const CLAIMED_CHARS_MAX: usize = 256;

@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use leasehold_auth::By;
 use leasehold_base::sync::lock;
 use leasehold_core::Fact;
+use leasehold_engine::{AuditLog, Mismatch};
 use leasehold_store::{Cursor, Event, EventId};
 
-use crate::engine::{AuditLog, Mismatch};
 pub use file::rotated;
 use flood::{LeftOut, Rate};
 pub(crate) use line::{Act, Kind, Refused};

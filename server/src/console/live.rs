@@ -9,13 +9,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::{Caller, Right};
 use leasehold_core::LockKey;
+use leasehold_engine::{Interest, Next, Reader};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::visit::{Trouble, Visit};
-use crate::engine::{Interest, Next, Reader};
 use crate::http::answers::Sending;
 
 /// Interval of keep-alive messages. A page that misses a few of them assumes that its connection is dead.

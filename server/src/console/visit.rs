@@ -9,13 +9,13 @@ use axum::response::Response;
 use leasehold_auth::sign_in::cookie;
 use leasehold_auth::{Caller, Denied, Right};
 use leasehold_core::Rejection;
+use leasehold_engine as engine;
 use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 
 use super::sign_in::{self, HOME};
 use crate::app::App;
 use crate::door::{self, Arrival};
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
 use crate::http::shares::Client;

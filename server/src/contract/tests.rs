@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use leasehold_base::clock::FakeClock;
 use leasehold_core::RetryHint;
+use leasehold_engine::{self as engine, Engine};
 
 use super::document;
 use crate::app::{self, App};
-use crate::engine::{self, Engine};
 use crate::metrics::Metrics;
 use crate::{dialect, http};
 use leasehold_store::memory::MemoryStore;

@@ -8,11 +8,13 @@ use leasehold_core::{
     OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret, SessionDigest,
     Span, Timestamp,
 };
+use leasehold_engine::{
+    self as engine, GrantedAll, LeaveOut, ReadLease, ReadLock, TakeAll, Undelivered,
+};
 
 use crate::app::App;
 use crate::content::{Extent, Part, is_tree};
 use crate::dialect::{Dialect, rejection};
-use crate::engine::{self, GrantedAll, LeaveOut, ReadLease, ReadLock, TakeAll, Undelivered};
 
 /// Minimum time that a lock must still last when a change is about to be published.
 const PUBLISH_TIME: Span = Span::from_secs(30);

@@ -3,10 +3,10 @@
 
 use leasehold_auth::Caller;
 use leasehold_core::{LeaseNumber, LockKey};
+use leasehold_engine::{ReadLease, ReadLock};
 
 use super::Dialect;
 use crate::app::App;
-use crate::engine::{ReadLease, ReadLock};
 
 /// Records that the request named this lease, which its caller is not allowed to see.
 pub(super) async fn of_lease(

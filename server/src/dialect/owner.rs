@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use leasehold_auth::{ANONYMOUS, Caller};
 use leasehold_core::{Dialect as Number, Owner};
+use leasehold_engine::owner::{REDIS, TERRAFORM};
 
 use super::{Dialect, terraform};
-pub(crate) use crate::engine::owner::shown;
-use crate::engine::owner::{REDIS, TERRAFORM};
 use leasehold_base::text::is_hidden;
 pub(super) use leasehold_base::text::shortened;
+pub(crate) use leasehold_engine::owner::shown;
 
 // The engine knows these two by their numbers.
 const _: () = assert!(Dialect::Redis as u8 == REDIS.0 && Dialect::Terraform as u8 == TERRAFORM.0);

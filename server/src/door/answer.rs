@@ -1,8 +1,7 @@
 //! A response, with the grant it delivers.
 
 use axum::response::{IntoResponse, Response};
-
-use crate::engine::Undelivered;
+use leasehold_engine::Undelivered;
 
 /// The response to a request. A grant in it is final only once the response is delivered: if the answer is dropped
 /// before that, the grant is released.

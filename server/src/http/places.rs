@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use leasehold_base::complaint::Complaint;
 use leasehold_base::sync::lock;
+use leasehold_engine::metrics::Refusals;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -19,7 +20,6 @@ use super::Options;
 use super::activity::Activity;
 use super::streams::{Stream, Streams};
 use crate::door::Peer;
-use crate::engine::metrics::Refusals;
 use crate::metrics::Metrics;
 use leasehold_store::Health;
 

@@ -2,8 +2,7 @@
 
 use leasehold_auth::{Gate, Permitted, View};
 use leasehold_core::{Revoke, Target, Whose};
-
-use crate::engine::{EngineHandle, Error, ListHoldings};
+use leasehold_engine::{EngineHandle, Error, ListHoldings};
 
 /// The reason that clients get for such a wait.
 const REASON: &str = "its principal may not acquire this lock any more";

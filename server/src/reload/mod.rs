@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_auth::{By, Gate, RELOAD_EVERY, Reloaded};
+use leasehold_engine::EngineHandle;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::audit::{Act, Audit, Part};
-use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use leasehold_base::clock::Clock;
+use leasehold_engine::{self as engine, Engine, EngineHandle};
 
 use super::{Error, Settings};
 use crate::cluster::{self, roster::Roster};
-use crate::engine::{self, Engine, EngineHandle};
 use crate::metrics::Metrics;
 use leasehold_store::memory::MemoryStore;
 use leasehold_store::sqlite::{self, SqliteStore};

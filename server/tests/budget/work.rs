@@ -9,7 +9,7 @@ use leasehold_base::clock::FakeClock;
 use leasehold_core::{
     Acquire, Dialect, Extend, LeaseId, LockKey, Owner, Proof, Release, Renew, Secret, Span, Token,
 };
-use leasehold_server::engine::{Ask, Call, EngineHandle, Options, Stepped, Take};
+use leasehold_engine::{Ask, Call, EngineHandle, Options, Stepped, Take};
 use leasehold_server::metrics::Metrics;
 use leasehold_store::Store;
 use leasehold_store::memory::MemoryStore;

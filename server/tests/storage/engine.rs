@@ -10,7 +10,7 @@ use leasehold_base::clock::FakeClock;
 use leasehold_core::{
     Acquire, Dialect, Limits, LockKey, LockView, Owner, Rejection, Revoke, Secret, Span, Target,
 };
-use leasehold_server::engine::{
+use leasehold_engine::{
     Ask, Call, Engine, EngineHandle, Error, Options, Probe, ReadLock, WaitFor, Waited,
 };
 use leasehold_server::metrics::Metrics;

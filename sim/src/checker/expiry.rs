@@ -1,6 +1,6 @@
 //! Never early; late by no more than was said; and what was said to be over stays over.
 
-use leasehold_server::engine::Expiry;
+use leasehold_engine::Expiry;
 
 use super::Found;
 use super::lease::{Lease, Leases, answer_about};

@@ -1,6 +1,6 @@
 //! What goes wrong with nodes and with etcd, and how it is over.
 
-use leasehold_server::engine;
+use leasehold_engine as engine;
 use leasehold_store::etcd;
 
 use super::{Event, NOTICED_WITHIN, World};

@@ -5,8 +5,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_core::RetryHint;
+use leasehold_engine::{self as engine, Engine, EngineHandle};
 use leasehold_server::app::App;
-use leasehold_server::engine::{self, Engine, EngineHandle};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::{dialect, http};
 use leasehold_store::etcd::{self, EtcdSeat, Watching};

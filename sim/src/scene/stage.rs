@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_base::clock::{FakeClock, Moment};
 use leasehold_core::{Acquire, Dialect, Limits, LockKey, Owner, Secret, Span};
+use leasehold_engine::{self as engine, Call, Engine, EngineHandle, Options, ReadLock, Take};
 use leasehold_etcd::Kind as Trouble;
-use leasehold_server::engine::{self, Call, Engine, EngineHandle, Options, ReadLock, Take};
 use leasehold_server::metrics::Metrics;
 use leasehold_store::etcd::{self, Cluster, EtcdSeat, Snapshots};
 use leasehold_store::{Draft, Error, Kind, NodeFolder, Seat, Store};

@@ -1,4 +1,4 @@
-//! The engine's rounds (`server/src/engine/rounds`), compiled again with loom's atomics and mutexes: every order in
+//! The engine's rounds (`engine/src/rounds`), compiled again with loom's atomics and mutexes: every order in
 //! which its threads can meet is tried, and nobody's sleep has a timeout, so a lost wake-up is a deadlock that loom
 //! reports.
 //!
@@ -8,7 +8,7 @@
 #![allow(dead_code, reason = "not everything is needed here")]
 
 mod models;
-#[path = "../../../server/src/engine/rounds/mod.rs"]
+#[path = "../../../engine/src/rounds/mod.rs"]
 mod rounds;
 mod world;
 

@@ -10,7 +10,7 @@ use crate::{check, planted};
 const FOLDERS: [&str; 4] = ["auth/src/", "engine/src/", "server/src/", "cli/src/"];
 /// Where it is made, where it is offered to tests, and where the server ends waits by itself.
 const ALLOWED: [&str; 3] =
-    ["auth/src/permitted.rs", "server/src/engine/handle.rs", "server/src/reload/enforce.rs"];
+    ["auth/src/permitted.rs", "engine/src/handle.rs", "server/src/reload/enforce.rs"];
 /// Where it is declared which right a request needs, or why it needs none.
 const DECLARING: [&str; 5] = [
     // Its bounds name what needs no check, and for which purpose.
@@ -18,7 +18,7 @@ const DECLARING: [&str; 5] = [
     "auth/src/need.rs",
     "server/src/backup.rs",
     "server/src/content/permit.rs",
-    "server/src/engine/need.rs",
+    "engine/src/need.rs",
 ];
 /// How a declaration looks.
 const DECLARATIONS: [&str; 7] = [

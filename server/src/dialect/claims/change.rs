@@ -9,6 +9,7 @@ use leasehold_core::{
     Amend, Confirm, Extend, LeaseNumber, LeaseView, LockKey, Proof, Rejection, Release, Renew,
     Revoke, Target,
 };
+use leasehold_engine::{Ask, ReadLock};
 
 use super::claim::{Answer, read, shown};
 use super::error::{self, Refusal};
@@ -18,7 +19,6 @@ use super::wire::Claim;
 use crate::app::App;
 use crate::dialect::{Dialect, mismatch};
 use crate::door::UnlessOwn;
-use crate::engine::{Ask, ReadLock};
 use crate::operator;
 
 pub(super) async fn change(

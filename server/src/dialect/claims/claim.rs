@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::{Caller, Right};
 use leasehold_core::{Acquire, LeaseNumber, Limits, LockKey, Phase, Secret, Span};
+use leasehold_engine::{Enqueue, Enqueued, Granted, Interest, Next, ReadLease};
 use tokio::time::Instant;
 
 use super::error::Refusal;
@@ -18,7 +19,6 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
 use crate::door;
-use crate::engine::{Enqueue, Enqueued, Granted, Interest, Next, ReadLease};
 
 /// Maximum time that a read waits for a claim to leave the queue.
 const WAIT_MAX: Span = Span::from_secs(300);

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
 use leasehold_auth::Caller;
 use leasehold_core::{LeaseNumber, Timestamp};
+use leasehold_engine::{LeasePage, ListLeases, ReadLeases};
 
 use super::claim::Answer;
 use super::error::Refusal;
@@ -14,7 +15,6 @@ use super::filter::Filter;
 use super::wire::{Claim, ClaimBody};
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{LeasePage, ListLeases, ReadLeases};
 use crate::http::pieces::{BrokenOff, Pieces};
 use crate::http::shares::Client;
 

@@ -6,6 +6,7 @@ use leasehold_auth::Caller;
 use leasehold_core::{
     Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp, Token,
 };
+use leasehold_engine::ReadLock;
 use serde::{Deserialize, Serialize};
 
 use super::Dav;
@@ -16,7 +17,6 @@ use crate::app::App;
 use crate::content::{Extent, FilePath, Part, Reach, Scope, members_key, readers_key, tree_key};
 use crate::dialect::grip::{self, Grip, Obstacle};
 use crate::dialect::{Dialect, owner};
-use crate::engine::ReadLock;
 
 /// Metadata that is stored with the leases of a WebDAV lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Denied;
 use leasehold_core::Rejection;
+use leasehold_engine as engine;
 
 use super::hold;
 use super::place::href;
@@ -15,7 +16,6 @@ use crate::dialect::grip::{InTheWay, Obstacle};
 use crate::dialect::limit::{self, Met};
 use crate::dialect::owner;
 use crate::dialect::rejection::in_words;
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{LockKey, Owner, Timestamp};
+use leasehold_engine::Undelivered;
 
 use super::active::{Active, Covered, covering, governing, new_secret, on_node};
 use super::condition::{If, Wanted};
@@ -16,7 +17,6 @@ use crate::content::{self, Content, Extent, FilePath, Found, Reach, Scope, ToRea
 use crate::dialect::files::condition;
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
-use crate::engine::Undelivered;
 
 /// Maximum files and folders that one header `If` names.
 const ADDRESSES_MAX: usize = 16;

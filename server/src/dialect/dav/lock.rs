@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Permitted;
 use leasehold_core::{Extend, Limits, Span};
+use leasehold_engine::Undelivered;
 use roxmltree::Node;
 
 use super::active::{Active, Note, covering, governing, new_secret, note_wrong_token};
@@ -19,7 +20,6 @@ use crate::dialect::files::condition::{Precondition, UNMET, of_write};
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
 use crate::door;
-use crate::engine::Undelivered;
 
 /// Maximum number of characters of the client's `owner` element that become the owner's name.
 const OWNER_CHARS: usize = 64;

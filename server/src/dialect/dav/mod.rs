@@ -29,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use leasehold_auth::{Caller, Denied, Permitted};
 use leasehold_core::Span;
+use leasehold_engine as engine;
 
 use super::Listener;
 use super::counted::Counted;
@@ -37,7 +38,6 @@ use super::query;
 use crate::app::App;
 use crate::content::{FilePath, Found, Store, ToRead};
 use crate::door::{Arrival, NOT_ALLOWED};
-use crate::engine;
 use crate::http::body;
 use crate::http::shares::Client;
 use error::Refusal;

@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Rejection};
+use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use crate::content::{self, NoPath, Unreceived};
 use crate::dialect::grip::Obstacle;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
-use crate::engine;
 use crate::http::answers::TooMuch;
 
 const BAD_SESSION: &str = "Invalid session";

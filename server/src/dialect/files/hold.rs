@@ -2,6 +2,7 @@
 
 use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Rejection, Secret, Timestamp};
+use leasehold_engine::{ReadLock, Undelivered};
 
 use super::Files;
 use super::error::Refusal;
@@ -12,7 +13,6 @@ use crate::audit::{Act, Kind};
 use crate::content::{Extent, FilePath, Reach, Scope, ToWrite};
 use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
 use crate::dialect::{Dialect, owner};
-use crate::engine::{ReadLock, Undelivered};
 
 /// A session's lock on a file or folder, and the other locks that a change needs. When dropped, it releases the locks
 /// that this change acquired.

@@ -29,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, delete, get};
 use leasehold_auth::{Caller, Denied, Permitted};
 use leasehold_core::Span;
+use leasehold_engine as engine;
 use serde::Deserialize;
 use tokio::sync::OwnedMutexGuard;
 
@@ -36,7 +37,6 @@ use super::Listener;
 use crate::app::{self, App};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
 use crate::door::{self, Arrival};
-use crate::engine;
 use crate::http::shares::Client;
 use error::Refusal;
 use lock::Operation;

@@ -11,6 +11,7 @@ use leasehold_auth::{Caller, Right};
 use leasehold_core::{
     CloseSession, Credential, OpenSession, Owner, SessionDigest, SessionRecord, Span, Timestamp,
 };
+use leasehold_engine::ReadSession;
 use sha2::{Digest, Sha256};
 
 use super::Files;
@@ -20,7 +21,6 @@ use crate::audit::Kind;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door::{self, Arrival};
-use crate::engine::ReadSession;
 use crate::http::forwarded;
 
 const COOKIE: &str = "hengdang_session";

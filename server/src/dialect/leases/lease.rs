@@ -8,6 +8,8 @@ use leasehold_auth::{Caller, Right};
 use leasehold_core::{
     Acquire, Extend, LeaseNumber, Operation, Proof, Rejection, Release, Renew, Secret,
 };
+use leasehold_engine::metrics::Op;
+use leasehold_engine::{Granted, ReadLease, Take};
 
 use super::error::Refusal;
 use super::extract::{Body, Claimed, Lease};
@@ -16,8 +18,6 @@ use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, mismatch, owner};
 use crate::door;
-use crate::engine::metrics::Op;
-use crate::engine::{Granted, ReadLease, Take};
 
 pub(super) type Answer = Result<Response, Refusal>;
 

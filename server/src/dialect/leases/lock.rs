@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Caller;
 use leasehold_core::{LeaseView, LockKey, Revoke, Target};
+use leasehold_engine::ReadLock;
 
 use super::error::Refusal;
 use super::extract::{Body, Claimed, Lock, Params};
@@ -12,7 +13,6 @@ use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
 use crate::dialect::{Dialect, grip};
-use crate::engine::ReadLock;
 
 pub(super) async fn look(
     State(app): State<App>,

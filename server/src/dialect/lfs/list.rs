@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use leasehold_auth::{Caller, View};
 use leasehold_core::{LockKey, LockView};
+use leasehold_engine::{Filter, ListLocks, ReadLock, Standing};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,7 +13,6 @@ use super::repository::Repository;
 use super::wire::{self, Held, LockShown, Locks, Verified, VerifyRequest};
 use super::{Answer, Asked, Lfs};
 use crate::dialect::{cursor, grip, query};
-use crate::engine::{Filter, ListLocks, ReadLock, Standing};
 use crate::http::pieces::PIECE_BYTES;
 
 const LIMIT_DEFAULT: u64 = 100;

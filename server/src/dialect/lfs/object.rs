@@ -4,6 +4,7 @@ use axum::body::HttpBody;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::{Caller, ticket};
+use leasehold_engine as engine;
 
 use super::batch::Way;
 use super::error::Refusal;
@@ -14,7 +15,6 @@ use crate::audit::Kind;
 use crate::content::{self, Found, Upload};
 use crate::dialect::files::read::{self, Unserved};
 use crate::door::Arrival;
-use crate::engine;
 use crate::http::forwarded;
 use crate::http::shares::Client;
 

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
 use leasehold_auth::{Caller, Right};
 use leasehold_core::{Ending, LockKey, Note, What, trimmed};
+use leasehold_engine::{Interest, Next, Reader};
 use leasehold_store::{self as store, Cursor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,6 @@ use super::extract::{Namespace, Params};
 use super::stale::Staleness;
 use crate::app::App;
 use crate::dialect::owner;
-use crate::engine::{Interest, Next, Reader};
 use crate::http::answers::Sending;
 use crate::http::shares::Client;
 

@@ -16,6 +16,8 @@ use leasehold_core::{
     Acquire, AcquireAll, Cancel, Ending, Extend, Grant, LockKey, Mode, Other, Proof, Rejection,
     ReleaseAll, RenewAll, Secret, Span, Wait,
 };
+use leasehold_engine::metrics::Op;
+use leasehold_engine::{self as engine, WaitForAll, WaitedAll};
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, Namespace, Received};
@@ -26,8 +28,6 @@ use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
-use crate::engine::metrics::Op;
-use crate::engine::{self, WaitForAll, WaitedAll};
 use crate::http::json;
 
 type Answer = Result<Response, Refusal>;

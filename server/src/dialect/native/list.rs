@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_api::{LockList, LockState};
 use leasehold_auth::{Caller, View};
 use leasehold_core::{LockKey, LockView};
+use leasehold_engine::{Filter, ListLocks, LockPage, Standing};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -14,7 +15,6 @@ use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
 use crate::dialect::{cursor, grip};
-use crate::engine::{Filter, ListLocks, LockPage, Standing};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 use crate::http::shares::Client;
 

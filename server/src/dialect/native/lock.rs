@@ -15,6 +15,8 @@ use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
     Rejection, Release, Renew, Secret, Span, Target, Timestamp, Token, Wait,
 };
+use leasehold_engine::metrics::Op;
+use leasehold_engine::{self as engine, Granted, ReadLease, ReadLock, WaitFor, Waited};
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, NoParams, Received};
@@ -24,8 +26,6 @@ use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;
-use crate::engine::metrics::Op;
-use crate::engine::{self, Granted, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
 use crate::operator;
 

@@ -9,6 +9,7 @@ use leasehold_api::{
 };
 use leasehold_auth::Caller;
 use leasehold_core::{LeaseRecord, Maintain, SessionNumber, Whose};
+use leasehold_engine::{ListSessions, ReadMaintenance};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,7 +18,6 @@ use super::extract::{Body, NoParams, Number, Params};
 use super::wire;
 use crate::app::App;
 use crate::dialect;
-use crate::engine::{ListSessions, ReadMaintenance};
 use crate::http::json;
 use crate::operator;
 

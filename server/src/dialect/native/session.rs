@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_api::{KeptAlive, OpenSessionRequest, SessionOpened};
 use leasehold_auth::Caller;
 use leasehold_core::{CloseSession, KeepSession, OpenSession, Rejection, Span};
+use leasehold_engine::{Expiry, ReadSession};
 
 use super::error::Refusal;
 use super::extract::{Body, NoParams, Received, SessionId};
@@ -15,7 +16,6 @@ use crate::app::App;
 use crate::audit::Kind;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
-use crate::engine::{Expiry, ReadSession};
 
 type Answer = Result<Response, Refusal>;
 

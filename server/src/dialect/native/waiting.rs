@@ -2,10 +2,10 @@
 
 use leasehold_auth::{Caller, Denied};
 use leasehold_core::{Acquire, Cancel};
+use leasehold_engine::{Ask, Call, Error};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::engine::{Ask, Call, Error};
 
 /// A request that is about to wait for locks.
 pub(super) struct Waiting {

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, Gap, LeaseEnd, WatchLeaseRequest, WatchedLease};
 use leasehold_auth::Caller;
 use leasehold_core::{Ending, Fact, What};
+use leasehold_engine::{WatchLease, Watched};
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
@@ -19,7 +20,6 @@ use super::stale::Staleness;
 use super::wire;
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{WatchLease, Watched};
 use crate::http::answers::Sending;
 use crate::http::shares::Client;
 

@@ -2,6 +2,7 @@
 //! engine together.
 
 use leasehold_auth::Caller;
+use leasehold_engine::{Together, Undelivered};
 use tokio::time::Instant;
 
 use super::command::{self, Client, Command};
@@ -11,7 +12,6 @@ use super::party::{self, Party};
 use super::reply::Reply;
 use super::turn;
 use crate::app::App;
-use crate::engine::{Together, Undelivered};
 use crate::http::{Conversation, Heard};
 
 /// The error for a client that has not authenticated in time.

@@ -5,6 +5,9 @@ use leasehold_core::{
     Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
     Rejection, Release, ReleaseAll, Renew, RenewAll, Secret, Span, Timestamp,
 };
+use leasehold_engine::{
+    self as engine, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll,
+};
 
 use super::command::{Command, lasting};
 use super::party::Party;
@@ -15,7 +18,6 @@ use super::script::Script;
 use super::semaphore::joined;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, name_of, owner};
-use crate::engine::{self, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll};
 
 /// The reason why a command is not passed to the engine.
 pub(super) enum Refusal {

@@ -2,11 +2,11 @@
 
 use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Limit, Rejection};
+use leasehold_engine as engine;
 
 use super::reply::Reply;
 use crate::dialect::limit::{Met, met};
 use crate::dialect::rejection::in_words;
-use crate::engine;
 
 impl From<Denied> for Reply {
     fn from(denied: Denied) -> Self {

@@ -6,6 +6,7 @@ use axum::response::Response;
 use leasehold_auth::Caller;
 use leasehold_base::clock::Instant;
 use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret};
+use leasehold_engine::{Granted, ReadLock, Take};
 
 use super::error::Refusal;
 use super::extract::{AcquireParams, LookParams, ReleaseParams};
@@ -14,7 +15,6 @@ use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door;
-use crate::engine::{Granted, ReadLock, Take};
 
 type Answer = Result<Response, Refusal>;
 

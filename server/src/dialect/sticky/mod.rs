@@ -17,10 +17,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use leasehold_auth::{Caller, Denied};
 use leasehold_core::Span;
+use leasehold_engine::ReadLock;
 
 use super::{Dialect, Listener};
 use crate::app::App;
-use crate::engine::ReadLock;
 
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lock"];

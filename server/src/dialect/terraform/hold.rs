@@ -2,6 +2,8 @@
 
 use leasehold_auth::Caller;
 use leasehold_core::{Acquire, Extend, LeaseView, Proof, Release, Renew, Span};
+use leasehold_engine::Take;
+use leasehold_engine::owner::WITHOUT_LOCK;
 
 use super::States;
 use super::error::Refusal;
@@ -9,8 +11,6 @@ use super::lock::{holder, note_wrong_id, refused, secret};
 use super::state::State;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
-use crate::engine::Take;
-use crate::engine::owner::WITHOUT_LOCK;
 use axum::http::StatusCode;
 
 /// Minimum time that a lock must still last when a version is about to be published.

@@ -2,12 +2,12 @@
 
 use leasehold_base::calendar;
 use leasehold_core::{Dialect as Number, Holding, LeaseView, Owner, Timestamp};
+use leasehold_engine::owner::WITHOUT_LOCK;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::dialect::{Dialect, name_of, owner};
-use crate::engine::owner::WITHOUT_LOCK;
 
 /// Terraform's information about a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]

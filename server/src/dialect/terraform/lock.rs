@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::{Caller, Right};
 use leasehold_core::{Acquire, LockView, Proof, Rejection, Release, Revoke, Secret, Target};
+use leasehold_engine::{ReadLock, Take};
 
 use super::error::Refusal;
 use super::info::LockInfo;
@@ -13,7 +14,6 @@ use super::{Answer, Asked, States};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, mismatch, owner};
 use crate::door::{self, UnlessOwn};
-use crate::engine::{ReadLock, Take};
 use crate::http::body;
 use crate::operator;
 

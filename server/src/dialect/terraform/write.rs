@@ -7,6 +7,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::StateWritten;
 use leasehold_auth::Caller;
+use leasehold_engine as engine;
 use serde::Deserialize;
 
 use super::checksum::{Checksum, Watching};
@@ -20,7 +21,6 @@ use crate::audit::Kind;
 use crate::content::{self, Upload};
 use crate::dialect::counted::Counted;
 use crate::dialect::query;
-use crate::engine;
 use crate::http::shares::Client;
 
 /// The query parameters. Others are ignored: they are for other software, and Terraform sends the query of its

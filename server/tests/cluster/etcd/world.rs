@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use leasehold_base::clock::{Clock, SystemClock};
 use leasehold_core::{Acquire, Dialect, Limits, LockKey, LockView, Owner, Secret, Span};
+use leasehold_engine::{
+    Ask, Engine, EngineHandle, Error, Granted, HistoryOptions, Options, ReadLock, Take,
+};
 use leasehold_etcd::{
     Error as EtcdError, Kind, LeaseGrantResponse, Options as EtcdOptions, RangeRequest,
     RangeResponse, StatusResponse, TxnRequest, TxnResponse,
 };
 use leasehold_server::audit::{self, Audit};
-use leasehold_server::engine::{
-    Ask, Engine, EngineHandle, Error, Granted, HistoryOptions, Options, ReadLock, Take,
-};
 use leasehold_server::metrics::Metrics;
 use leasehold_store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots, Watching};
 use leasehold_store::{self as store, NodeFolder};

@@ -11,7 +11,7 @@ use leasehold_core::{
     Acquire, AcquireAll, Dialect, LockKey, Mode, Other, Owner, Proof, Release, Revoke, Secret,
     Span, Target,
 };
-use leasehold_server::engine::{
+use leasehold_engine::{
     Ask, Call, EngineHandle, Options, ReadLock, Stepped, Take, WaitForAll, WaitedAll,
 };
 use leasehold_server::metrics::Metrics;

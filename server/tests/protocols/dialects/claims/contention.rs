@@ -2,7 +2,7 @@
 
 use leasehold_auth::Permitted;
 use leasehold_core::{Ending, Span, What};
-use leasehold_server::engine::{Interest, Next};
+use leasehold_engine::{Interest, Next};
 use leasehold_testkit::{Local, json, settings};
 
 use crate::dialects::claims::{Scene, history, named};

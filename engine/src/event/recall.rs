@@ -7,17 +7,17 @@ use super::EventLog;
 use leasehold_store::{Event, EventId};
 
 /// What happened after one record and up to another.
-pub(crate) struct Since {
-    pub(crate) generation: u64,
+pub struct Since {
+    pub generation: u64,
     /// What happened before is not known here any more.
-    pub(crate) after: u64,
-    pub(crate) through: u64,
-    pub(crate) events: Vec<Arc<Event>>,
+    pub after: u64,
+    pub through: u64,
+    pub events: Vec<Arc<Event>>,
 }
 
 impl EventLog {
     /// What is known of the records up to this one, when nobody reads yet.
-    pub(in crate::engine) fn recall(&self, told_after: u64, seq: u64, told: Vec<Event>) {
+    pub(crate) fn recall(&self, told_after: u64, seq: u64, told: Vec<Event>) {
         let mut latest = self.latest();
         latest.seq = seq;
         latest.forgotten = EventId { seq: told_after.min(seq), index: u32::MAX };
@@ -28,7 +28,7 @@ impl EventLog {
 
     /// The store is of another generation: nothing that happened in the one before belongs to it, and its records may
     /// have the numbers of others.
-    pub(in crate::engine) fn begin_anew(&self, generation: u64, told_after: u64) {
+    pub(crate) fn begin_anew(&self, generation: u64, told_after: u64) {
         let mut latest = self.latest();
         if self.generation.swap(generation, Relaxed) != generation {
             latest.skip(told_after, &self.bells);
@@ -38,7 +38,7 @@ impl EventLog {
     }
 
     /// What is known of the records after this one, for a history.
-    pub(crate) fn since(&self, seq: u64) -> Since {
+    pub fn since(&self, seq: u64) -> Since {
         let latest = self.latest();
         let after = seq.max(latest.forgotten.seq.min(latest.seq));
         let is_later = |event: &&Arc<Event>| event.id.seq > after;

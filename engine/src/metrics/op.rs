@@ -23,7 +23,8 @@ const OPS: [(Op, &str); 3] =
     [(Op::Acquire, "acquire"), (Op::Renew, "renew"), (Op::Release, "release")];
 
 impl Op {
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the name of the operation.
+    pub fn name(self) -> &'static str {
         match self {
             Op::Acquire => "acquire",
             Op::Renew => "renew",
@@ -76,6 +77,7 @@ impl Ops {
     }
 
     /// It was refused before the engine was asked.
+    #[inline]
     pub fn failed(&self, op: Option<Op>) {
         if let Some(results) = self.of(op) {
             results.fail.inc();
@@ -92,6 +94,7 @@ impl Ops {
         results.latency.observe(took);
     }
 
+    #[inline]
     fn of(&self, op: Option<Op>) -> Option<&Results> {
         OPS.iter().position(|(known, _)| Some(*known) == op).map(|at| &self.0[at])
     }

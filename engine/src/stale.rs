@@ -19,7 +19,7 @@ impl EngineHandle {
     }
 
     /// Checks staleness from now on. For servers with a shared store.
-    pub(crate) async fn check_staleness(self) {
+    pub async fn check_staleness(self) {
         // At its start, a server has not read anything yet.
         tokio::time::sleep(STALE_AFTER).await;
         loop {

@@ -14,9 +14,9 @@ use prometheus_client::metrics::MetricType;
 /// The bounds of a histogram: `n` of them, the first at `first`, each so many doublings above the one before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    pub(crate) first: Duration,
+    pub first: Duration,
     pub(crate) n_doublings: u32,
-    pub(crate) n: usize,
+    pub n: usize,
 }
 
 impl Scale {

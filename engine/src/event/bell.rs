@@ -30,7 +30,7 @@ struct Wire {
 
 /// A worker's end of it.
 #[derive(Clone)]
-pub(in crate::engine) struct Bell {
+pub(crate) struct Bell {
     pub(super) number: usize,
     wire: Arc<Wire>,
 }
@@ -74,7 +74,7 @@ impl Bells {
 
 impl Bell {
     /// Wakes the worker's readers whenever the bell rings, for ever.
-    pub(in crate::engine) async fn answer(self) {
+    pub(crate) async fn answer(self) {
         loop {
             self.wire.rung.notified().await;
             let topics = std::mem::take(&mut *lock(&self.wire.topics));

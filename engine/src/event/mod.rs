@@ -131,7 +131,7 @@ impl EventLog {
     }
 
     /// Every note from now on, while no more than `n_max` wait to be taken. Only the first who asks gets any.
-    pub(crate) fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
+    pub fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
         let (sender, receiver) = mpsc::channel(n_max.max(1));
         // Whoever comes second has a receiver that ends at once.
         let _ = self.notes.set(sender);
@@ -139,7 +139,7 @@ impl EventLog {
     }
 
     /// How many notes wait to be taken, and how many were dropped.
-    pub(crate) fn n_notes(&self) -> (usize, u64) {
+    pub fn n_notes(&self) -> (usize, u64) {
         let n_waiting = self.notes.get().map_or(0, |notes| notes.max_capacity() - notes.capacity());
         (n_waiting, self.n_notes_dropped.load(Relaxed))
     }
@@ -153,12 +153,12 @@ impl EventLog {
     }
 
     /// Events kept for readers that come back.
-    pub(crate) fn n_kept(&self) -> usize {
+    pub fn n_kept(&self) -> usize {
         self.latest().events.len()
     }
 
     /// Bytes of events that wait for readers.
-    pub(crate) fn n_backlog_bytes(&self) -> usize {
+    pub fn n_backlog_bytes(&self) -> usize {
         self.backlog.n_bytes()
     }
 

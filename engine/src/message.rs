@@ -26,6 +26,7 @@ pub(super) struct Ticket(pub(super) u64);
 
 impl Op {
     /// Which operation a question counts as.
+    #[inline]
     pub(super) fn of(question: &Question) -> Option<Self> {
         match question {
             Question::Apply(command) => Op::of_command(command),

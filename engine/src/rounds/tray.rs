@@ -7,7 +7,7 @@ use crate::sync::{Mutex, lock};
 pub(crate) struct Tray<A> {
     answers: Mutex<Vec<A>>,
     /// Wakes whoever hands them out.
-    pub(crate) bell: Bell,
+    pub bell: Bell,
 }
 
 impl<A> Default for Tray<A> {

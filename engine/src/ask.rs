@@ -206,10 +206,12 @@ pub enum Enqueued {
 impl Ask for Take {
     type Answer = Result<Granted, Rejection>;
 
+    #[inline]
     fn into_question(self) -> Question {
         acquire(self.0, Wait::No)
     }
 
+    #[inline]
     fn answer_in(Told { reply, undelivered }: Told) -> Option<Self::Answer> {
         match reply {
             Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => {
@@ -224,11 +226,13 @@ impl Ask for Take {
 impl Ask for TakeAll {
     type Answer = Result<GrantedAll, Rejection>;
 
+    #[inline]
     fn into_question(self) -> Question {
         let AcquireAll { first, others } = self.acquire;
         Question::Apply(AcquireAll { first: Acquire { wait: Wait::No, ..first }, others }.into())
     }
 
+    #[inline]
     fn answer_in(Told { reply, undelivered }: Told) -> Option<Self::Answer> {
         match reply {
             Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => {
@@ -243,11 +247,13 @@ impl Ask for TakeAll {
 impl Ask for WaitFor {
     type Answer = Result<Waited, Rejection>;
 
+    #[inline]
     fn into_question(self) -> Question {
         let wait = if self.wait == Span::ZERO { Wait::No } else { Wait::Connected(self.wait) };
         acquire(self.acquire, wait)
     }
 
+    #[inline]
     fn answer_in(told: Told) -> Option<Self::Answer> {
         match told.reply {
             Reply::WaitOver { view, .. } => Some(Ok(Waited::Over(view))),
@@ -259,12 +265,14 @@ impl Ask for WaitFor {
 impl Ask for WaitForAll {
     type Answer = Result<WaitedAll, Rejection>;
 
+    #[inline]
     fn into_question(self) -> Question {
         let Self { acquire: AcquireAll { first, others }, wait } = self;
         let wait = if wait == Span::ZERO { Wait::No } else { Wait::Connected(wait) };
         Question::Apply(AcquireAll { first: Acquire { wait, ..first }, others }.into())
     }
 
+    #[inline]
     fn answer_in(Told { reply, undelivered }: Told) -> Option<Self::Answer> {
         match reply {
             Reply::WaitOver { n, view } => Some(Ok(WaitedAll::Over { n, view })),
@@ -280,10 +288,12 @@ impl Ask for WaitForAll {
 impl Ask for Enqueue {
     type Answer = Result<Enqueued, Rejection>;
 
+    #[inline]
     fn into_question(self) -> Question {
         acquire(self.acquire, Wait::Unattended(self.wait))
     }
 
+    #[inline]
     fn answer_in(told: Told) -> Option<Self::Answer> {
         match told.reply {
             Reply::Applied(Ok(Outcome::Acquire(Acquired::Queued(lease)))) => {
@@ -294,6 +304,7 @@ impl Ask for Enqueue {
     }
 }
 
+#[inline]
 fn acquire(acquire: Acquire, wait: Wait) -> Question {
     Question::Apply(Acquire { wait, ..acquire }.into())
 }
@@ -312,10 +323,12 @@ macro_rules! commands {
         impl Ask for $name {
             type Answer = Result<<$name as leasehold_core::Ask>::Answer, Rejection>;
 
+            #[inline]
             fn into_question(self) -> Question {
                 Question::Apply(self.into_command())
             }
 
+            #[inline]
             fn answer_in(told: Told) -> Option<Self::Answer> {
                 applied::<$name>(told.reply)
             }
@@ -345,10 +358,12 @@ macro_rules! reads {
         impl Ask for $name {
             type Answer = <$name as Look>::Found;
 
+            #[inline]
             fn into_question(self) -> Question {
                 Question::Read(Read::$name(self))
             }
 
+            #[inline]
             fn answer_in(told: Told) -> Option<Self::Answer> {
                 match told.reply {
                     Reply::Found(Found::$name(found)) => Some(found),

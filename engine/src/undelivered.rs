@@ -25,7 +25,7 @@ enum Told {
 
 /// All clones are one guard.
 #[derive(Clone)]
-pub(crate) struct Shareable(Arc<Report>);
+pub struct Shareable(Arc<Report>);
 
 struct Report {
     back: Back,
@@ -51,7 +51,7 @@ impl Undelivered {
     }
 
     /// Another server granted it, and has to be told.
-    pub(crate) fn elsewhere(give_back: impl FnOnce() + Send + Sync + 'static) -> Self {
+    pub fn elsewhere(give_back: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self::by(Back::Elsewhere(Some(Box::new(give_back))))
     }
 
@@ -60,7 +60,7 @@ impl Undelivered {
     }
 
     /// What was granted here, and in which epoch.
-    pub(crate) fn grant(&self) -> Option<(u64, LeaseNumber)> {
+    pub fn grant(&self) -> Option<(u64, LeaseNumber)> {
         match &self.report().back {
             Back::Here { lease, epoch, .. } => Some((*epoch, *lease)),
             Back::Elsewhere(_) => None,
@@ -80,20 +80,21 @@ impl Undelivered {
     }
 
     /// One guard more for the same grant: only if none of them is delivered is it given back.
-    pub(crate) fn split(self) -> (Self, Self) {
+    pub fn split(self) -> (Self, Self) {
         let report = self.shared();
         (Self::from_shared(report.clone()), Self::from_shared(report))
     }
 
     /// In a form that can be cloned, which is being the same guard.
-    pub(crate) fn shared(self) -> Shareable {
+    pub fn shared(self) -> Shareable {
         match self.0 {
             Told::Alone(report) => Shareable(Arc::new(report)),
             Told::Together(report) => report,
         }
     }
 
-    pub(crate) fn from_shared(report: Shareable) -> Self {
+    /// Returns the guard from its form that can be cloned.
+    pub fn from_shared(report: Shareable) -> Self {
         Self(Told::Together(report))
     }
 }

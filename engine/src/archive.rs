@@ -27,7 +27,7 @@ pub struct ReadHistory {
 
 impl ReadHistory {
     /// Returns whether an event is to be found and visible to the caller.
-    pub(crate) fn wants(&self, event: &Event) -> bool {
+    pub fn wants(&self, event: &Event) -> bool {
         self.query.wants(event) && self.view.shows(&event.fact.lock)
     }
 }

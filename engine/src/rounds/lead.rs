@@ -37,9 +37,9 @@ pub(crate) trait Work {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gathers {
     /// It is looked at again when there are so many questions,
-    pub(crate) n_awaited: usize,
+    pub n_awaited: usize,
     /// or after so long.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
 }
 
 /// What a round was.
@@ -57,14 +57,14 @@ pub(crate) enum Round<E> {
 /// When a worker does a round itself, and when the engine's thread lets others go first.
 pub(crate) struct Habits {
     /// Rounds are so short, as a rule, that a worker may do any.
-    pub(crate) is_near: bool,
+    pub is_near: bool,
     /// A round with so few requests is a quiet one: a single client, or one that gives a lock back and one that wants
     /// it.
     pub(crate) n_quiet_asks_max: usize,
     /// After so many quiet rounds the next one is taken for a quiet one too.
-    pub(crate) n_quiet_rounds_min: u32,
+    pub n_quiet_rounds_min: u32,
     /// How often the engine's thread lets others go first between two rounds.
-    pub(crate) n_yields_max: usize,
+    pub n_yields_max: usize,
 }
 
 impl Default for Habits {

@@ -13,15 +13,15 @@ use leasehold_core::{
 use tokio::sync::oneshot::{Receiver, channel};
 
 use super::has_lapsed;
-use crate::engine::Options;
-use crate::engine::ask::{Question, Reply};
-use crate::engine::event::EventLog;
-use crate::engine::mailbox::{Answered, ReplyTo, Told};
-use crate::engine::message::{Asked, Error};
-use crate::engine::metrics::{Book, EngineMetrics};
-use crate::engine::rounds::Work;
-use crate::engine::shared::Shared;
-use crate::engine::writer::Writer;
+use crate::Options;
+use crate::ask::{Question, Reply};
+use crate::event::EventLog;
+use crate::mailbox::{Answered, ReplyTo, Told};
+use crate::message::{Asked, Error};
+use crate::metrics::{Book, EngineMetrics};
+use crate::rounds::Work;
+use crate::shared::Shared;
+use crate::writer::Writer;
 use leasehold_store::memory::MemoryStore;
 use leasehold_store::{self as store, Draft, JournalSize, Loaded, Permit, Store};
 

@@ -73,6 +73,7 @@ impl Shared {
         }
     }
 
+    #[inline]
     pub(super) fn ticket(&self) -> Ticket {
         Ticket(self.next_ticket.fetch_add(1, Relaxed))
     }
@@ -96,10 +97,12 @@ impl Shared {
         !lock(&self.gone).is_empty()
     }
 
+    #[inline]
     pub(super) fn is_stopping(&self) -> bool {
         self.is_stopping.load(SeqCst)
     }
 
+    #[inline]
     pub(super) fn is_following(&self) -> bool {
         self.is_following.load(SeqCst)
     }

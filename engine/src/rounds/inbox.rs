@@ -14,7 +14,7 @@ pub(crate) struct Inbox<A> {
     /// So many are not left to a worker that still has other things to do.
     n_at_once: usize,
     /// Wakes the thread that does every round nobody else does.
-    pub(crate) engine: Bell,
+    pub engine: Bell,
 }
 
 struct Asks<A> {

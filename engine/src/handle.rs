@@ -100,6 +100,7 @@ impl EngineHandle {
     }
 
     /// How the store is.
+    #[inline]
     pub fn health(&self) -> &Arc<Health> {
         &self.0.health
     }
@@ -119,63 +120,71 @@ impl EngineHandle {
     }
 
     /// The clock that decides when leases expire.
+    #[inline]
     pub fn clock(&self) -> &LockClock {
         &self.0.clock
     }
 
     /// Lock time now.
+    #[inline]
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
     /// The instant it is, whatever lock time that is.
+    #[inline]
     pub fn instant(&self) -> clock::Instant {
         self.0.clock.instant()
     }
 
     /// What lock time it was at an instant, by the clock of whoever leads now.
+    #[inline]
     pub fn at(&self, instant: clock::Instant) -> Timestamp {
         self.0.clock.at(instant)
     }
 
     /// A lock time as the wall clock shows it.
+    #[inline]
     pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
         self.0.clock.wall_ms_of(at)
     }
 
     /// What the wall clock shows now. It decides nothing about locks; credentials expire by it.
+    #[inline]
     pub fn wall_ms(&self) -> i64 {
         self.0.clock.wall_ms()
     }
 
     /// Differs between a store and one restored from its backup.
+    #[inline]
     pub fn generation(&self) -> u64 {
         self.0.events.generation()
     }
 
     /// The last record of which is known what happened in it.
-    pub(crate) fn told_through(&self) -> u64 {
+    #[inline]
+    pub fn told_through(&self) -> u64 {
         self.0.events.told_through()
     }
 
     /// Returns once this server has read this record, or after a while.
-    pub(crate) async fn follow_to(&self, seq: u64) {
+    pub async fn follow_to(&self, seq: u64) {
         let followed = self.0.events.followed_to(seq);
         let _ = tokio::time::timeout(CATCH_UP_MAX, followed).await;
     }
 
     /// Events kept for readers that come back.
-    pub(crate) fn n_kept_events(&self) -> usize {
+    pub fn n_kept_events(&self) -> usize {
         self.0.events.n_kept()
     }
 
     /// Bytes of events that wait for readers.
-    pub(crate) fn n_backlog_bytes(&self) -> usize {
+    pub fn n_backlog_bytes(&self) -> usize {
         self.0.events.n_backlog_bytes()
     }
 
     /// The latest events that are asked for and older than `before`: see [`EventLog::recent`].
-    pub(crate) fn recent(
+    pub fn recent(
         &self,
         asked: &ReadHistory,
         before: Option<EventId>,
@@ -185,12 +194,12 @@ impl EngineHandle {
     }
 
     /// Every note of a lease from now on, on the operator's word: see [`EventLog::take_notes`].
-    pub(crate) fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
+    pub fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
         self.0.events.take_notes(n_max)
     }
 
     /// How many notes wait to be taken, and how many were dropped.
-    pub(crate) fn n_notes(&self) -> (usize, u64) {
+    pub fn n_notes(&self) -> (usize, u64) {
         self.0.events.n_notes()
     }
 
@@ -234,6 +243,7 @@ impl EngineHandle {
     }
 
     /// Does this server follow another, or nobody, instead of answering by itself?
+    #[inline]
     pub fn is_following(&self) -> bool {
         self.0.shared.is_following()
     }
@@ -250,6 +260,7 @@ impl EngineHandle {
     }
 
     /// Does this server answer by itself, and will it go on?
+    #[inline]
     pub fn is_leading(&self) -> bool {
         !self.is_following() && !self.is_stopping()
     }
@@ -271,11 +282,13 @@ impl EngineHandle {
         whole_at.map(|at| self.instant().since(at))
     }
 
+    #[inline]
     pub(super) fn shared(&self) -> &Shared {
         &self.0.shared
     }
 
     /// Is the engine stopping, or has it stopped?
+    #[inline]
     pub fn is_stopping(&self) -> bool {
         self.0.shared.is_stopping()
     }
@@ -288,6 +301,7 @@ impl EngineHandle {
     }
 
     /// Asks something. Who waits for a lock is answered when the wait is over; dropping the future is going away.
+    #[inline]
     pub fn ask<A: Ask>(&self, ask: Permitted<A>) -> Call<A> {
         let (asked, mut call) = self.prepare(ask);
         let op = Op::of(&asked.question);
@@ -297,11 +311,13 @@ impl EngineHandle {
     }
 
     /// Several questions that are to be in one batch: see [`Together`].
+    #[inline]
     pub fn together(&self) -> Together<'_> {
         Together { handle: self, asked: Vec::new() }
     }
 
     /// A question ready to be asked, and where its answer will be.
+    #[inline]
     fn prepare<A: Ask>(&self, ask: Permitted<A>) -> (message::Asked, Call<A>) {
         let (ask, asker) = ask.into_parts();
         let (question, ticket) = (ask.into_question(), self.0.shared.ticket());
@@ -313,6 +329,7 @@ impl EngineHandle {
         (asked, Call { receiver, ticket, refused: None, handle, is_done: false, answer })
     }
 
+    #[inline]
     fn flusher(&self) -> Option<&RoundsBell> {
         self.0.worker.as_ref().map(|(_, desk)| &desk.flusher)
     }
@@ -346,6 +363,7 @@ pub struct Together<'a> {
 
 impl Together<'_> {
     /// One more.
+    #[inline]
     pub fn ask<A: Ask>(&mut self, ask: Permitted<A>) -> Call<A> {
         let (asked, call) = self.handle.prepare(ask);
         self.asked.push(asked);
