@@ -4,6 +4,7 @@
 //! with planted offenders: a rule that finds nothing must be shown to be able to find something.
 
 mod database;
+mod layers;
 mod manifest;
 mod markdown;
 mod modules;

@@ -23,7 +23,7 @@ fn core_dependencies(tree: &Tree) -> Vec<String> {
 
 /// The names in every section of dependencies, whatever the target, but for those of tests. A build script would
 /// run with everything at hand, so its dependencies count too.
-fn dependencies(manifest: &str) -> Vec<&str> {
+pub(crate) fn dependencies(manifest: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut within = false;
     for line in manifest.lines().filter(|line| !line.starts_with('#')) {
