@@ -7,7 +7,7 @@ use leasehold_base::clock::LockClock;
 use leasehold_core::{Asker, LeaseNumber, LockKey, Quota as Allowed, SessionRecord, Span};
 
 use super::gate::Authority;
-use super::need::{Exempt, Governed, GovernedBy, Own, purpose};
+use super::need::{Governed, GovernedBy, Own};
 use super::policy::{DISTRUSTED, EXPIRED, Policy, Quota, refusal};
 use super::standing::Standing;
 use super::trail::Trail;
@@ -187,31 +187,6 @@ impl Caller {
     pub fn own<A: Own>(&self, mut ask: A) -> Permitted<A> {
         ask.bind(self);
         Permitted::of(ask, self.asker())
-    }
-
-    /// Permits reading a session by its secret, for a dialect in which the session id is the credential.
-    pub fn look_up<A: Exempt<purpose::Secret>>(&self, read: A) -> Permitted<A> {
-        Permitted::new(read)
-    }
-
-    /// Permits reading a directory without a check, for a handler that only tests whether it exists.
-    pub fn find_folder<A: Exempt<purpose::Existence>>(&self, folder: A) -> Permitted<A> {
-        Permitted::new(folder)
-    }
-
-    /// Permits reading a lock without a check, for a handler that only searches it for the caller's own lease.
-    pub fn find_own<A: Exempt<purpose::OwnLease>>(&self, read: A) -> Permitted<A> {
-        Permitted::new(read)
-    }
-
-    /// Permits reading a lock without a check, for a record in the audit file. The client does not see the result.
-    pub fn audit_lock<A: Exempt<purpose::AuditRecord>>(&self, read: A) -> Permitted<A> {
-        Permitted::new(read)
-    }
-
-    /// Permits reading a lease without a check, for a record in the audit file.
-    pub fn audit_lease<A: Exempt<purpose::AuditRecord>>(&self, read: A) -> Permitted<A> {
-        Permitted::new(read)
     }
 
     /// Permits listing the locks on which the caller has `right`, instead of the read right.

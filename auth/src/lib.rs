@@ -9,6 +9,7 @@ mod caller;
 mod certificate;
 mod credential;
 mod denied;
+mod exempt;
 mod gate;
 mod identify;
 pub mod issuer;

@@ -174,7 +174,7 @@ pub enum Mutant {
     RestoreWithoutSeat,
     /// etcd store: a node that knows of a restore continues with the journal from before it.
     EarlierGenerationAccepted,
-    /// etcd store: a former leader can still delete pieces of other snapshots.
+    /// etcd store: a former leader can still delete chunks of other snapshots.
     OrphansDeletedUnguarded,
     /// etcd store: a follower trusts an etcd member that lags behind, and concludes that the store was rolled back.
     LookStale,

@@ -8,8 +8,8 @@ use leasehold_core::LockKey;
 
 use super::{
     CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe,
-    ReadHistory, ReadLease, ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take,
-    TakeAll, WaitFor, WaitForAll, WatchLease,
+    ReadHistory, ReadLease, ReadLeases, ReadLock, ReadLocks, ReadMaintenance, ReadSession, Survey,
+    Take, TakeAll, WaitFor, WaitForAll, WatchLease,
 };
 use leasehold_auth::{governed, own};
 
@@ -61,6 +61,7 @@ own! {
 impl Exempt<Secret> for ReadSession {}
 impl Exempt<OwnLease> for ReadLock {}
 impl Exempt<AuditRecord> for ReadLock {}
+impl Exempt<AuditRecord> for ReadLocks {}
 impl Exempt<AuditRecord> for ReadLease {}
 
 impl GovernedBy for ListLocks {

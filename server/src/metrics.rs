@@ -84,10 +84,14 @@ pub struct Metrics {
     pub files_bytes: Gauge,
     /// Files that are being written.
     pub uploads: Gauge,
+    /// Connections that are read for a while after their last response.
+    pub lingering: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
     /// Files that are being sent.
     pub downloads: Gauge,
+    /// Operations on whole folders that are running.
+    pub tree_operations: Gauge,
     /// Bytes of connection buffers for request heads, beyond what each connection may have.
     pub heads_bytes: Gauge,
     /// Streams of events.
@@ -152,9 +156,11 @@ impl Metrics {
             answers_bytes: Gauge::default(),
             heads_bytes: Gauge::default(),
             downloads: Gauge::default(),
+            tree_operations: Gauge::default(),
             event_streams: Gauge::default(),
             sign_ins: Gauge::default(),
             uploads: Gauge::default(),
+            lingering: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
             streams_open: Gauge::default(),
@@ -208,8 +214,12 @@ impl Metrics {
         let help = "Bytes of connection buffers that grew for large request heads";
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
         r.add("leasehold_downloads", "Files that are being sent", self.downloads.clone());
+        let help = "Copies, and moves and removals of folders, that are running";
+        r.add("leasehold_tree_operations", help, self.tree_operations.clone());
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
         r.add("leasehold_uploads", "Files that are being written", self.uploads.clone());
+        let help = "Connections that are read for a while after their last response";
+        r.add("leasehold_lingering", help, self.lingering.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
         r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());

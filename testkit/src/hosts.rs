@@ -1,9 +1,9 @@
-//! Machines of their own, on this machine: network namespaces joined by a switch, whose links can be cut.
+//! Simulated hosts on this machine: network namespaces connected by a switch, whose links can be cut.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
-/// Makes the switch and so many hosts, and runs a command beside them. Everything is over when it ends.
+/// Creates the switch and the hosts, and runs a command next to them. Everything is removed when the command ends.
 const NETWORK: &str = r#"
 set -e
 ip link set lo up
@@ -25,10 +25,10 @@ done
 shift
 HOSTS="${hosts[*]}" "$@"
 "#;
-/// The link-layer address of nobody.
+/// A link-layer address that no host has.
 const NOBODY: &str = "02:00:00:00:00:99";
 
-/// Runs the rest of this test among `n` hosts: the test of this name is run once more where they are.
+/// Runs the rest of this test with `n` hosts: runs the test of this name again in a network with these hosts.
 pub fn among_hosts(n: usize, test: &str, inside: impl FnOnce(Vec<Host>)) {
     let hosts = Host::all();
     if !hosts.is_empty() {
@@ -42,17 +42,17 @@ pub fn among_hosts(n: usize, test: &str, inside: impl FnOnce(Vec<Host>)) {
     assert!(command.status().expect("unshare").success(), "{test}");
 }
 
-/// One of them.
+/// A simulated host.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// A process that does nothing but be there.
+    /// The id of an idle process in the host's namespace.
     process: String,
-    /// Where it is reached.
+    /// The address of the host.
     pub address: Ipv4Addr,
 }
 
 impl Host {
-    /// All there are; none outside [`among_hosts`].
+    /// Returns all hosts. Empty outside [`among_hosts`].
     fn all() -> Vec<Self> {
         let hosts = std::env::var("HOSTS").unwrap_or_default();
         let host = |(n, process): (u8, &str)| Self {
@@ -62,19 +62,19 @@ impl Host {
         (1..).zip(hosts.split_whitespace()).map(host).collect()
     }
 
-    /// A command on it.
+    /// Returns a command that runs on the host.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.process, program]);
         command
     }
 
-    /// The words before a program that has it run there.
+    /// Returns the shell words that make a program run on the host.
     pub fn words(&self) -> String {
         format!("exec nsenter --net --target {}", self.process)
     }
 
-    /// What it sends to `other` from now on is lost, without a word. What `other` sends to it is not.
+    /// Drops everything the host sends to `other` from now on, without an error. The other direction is not affected.
     pub fn loses(&self, other: &Self) {
         self.neighbour(&[
             "replace",
@@ -86,7 +86,7 @@ impl Host {
         ]);
     }
 
-    /// What it sends to `other` arrives again.
+    /// Restores delivery to `other`.
     pub fn reaches(&self, other: &Self) {
         self.neighbour(&["delete", &other.address.to_string()]);
     }

@@ -1,4 +1,4 @@
-//! What the tests share: an HTTP client, servers in this process and in others, a terminal.
+//! Helpers for tests: an HTTP client, servers in this process and in others, and a terminal.
 
 mod bare;
 mod certificates;
@@ -32,7 +32,8 @@ pub use serde_json::{Value, json};
 pub use tempfile::TempDir;
 pub use terminal::Terminal;
 
-/// A folder that is gone after the test. On a real disk if the system's temporary files are.
+/// Returns a temporary directory that is deleted after the test. It is on a real disk if the system's temporary files
+/// are.
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }

@@ -11,12 +11,12 @@ fn into_full(world: &World, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_lock_whose_answer_could_not_be_written_is_given_back() {
+fn a_lock_whose_result_could_not_be_written_is_released() {
     let world = World::new();
     for format in [&[][..], &["--json"], &["--env"]] {
         let ended = into_full(&world, &[&["acquire", "db"], format].concat());
         assert_eq!(ended.code, 71, "{ended:?}");
-        assert!(ended.err.contains("so db was given back"), "{ended:?}");
+        assert!(ended.err.contains("so db was released"), "{ended:?}");
         assert_eq!(world.json(&["status", "db"])["held"], false, "{format:?}");
     }
     let ended = into_full(&world, &["run", "db", "--hold"]);

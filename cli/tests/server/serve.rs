@@ -52,7 +52,8 @@ async fn sigterm_answers_those_who_wait_and_exits_with_0() {
 fn a_setting_with_which_nothing_would_work_is_refused() {
     let settings = "--batch-max --pending-max --name-bytes-max --group-max --header-timeout --journal-bytes-max \
                     --names-total-bytes-max --queues-total-bytes-max --body-bytes-max --principal-leases-max \
-                    --downloads-max --principal-downloads-max";
+                    --downloads-max --principal-downloads-max --tree-operations-max \
+                    --principal-tree-operations-max";
     for setting in settings.split_whitespace() {
         let said = check_config(&[setting, "0"], &[]);
         assert!(said.contains(&format!("{setting}: is 0, but must be at least 1")), "{said}");

@@ -115,4 +115,14 @@ fn keys_that_others_can_read_and_credentials_in_the_clear_are_warned_of() {
         assert!(said.contains(&format!("warning: {flag} is not encrypted")), "{said}");
     }
     assert!(!check(&["--listen=127.0.0.1:8080"]).contains("not encrypted"));
+    // The listener for other servers has no TLS.
+    let secret = format!("--peer-secret-file={}", path("open/secret"));
+    let cluster = ["--store=etcd://127.0.0.1:1/a", "--advertise=http://n1.example:8080", &secret];
+    let of_peers = |more: &[&str]| check(&[&cluster, more].concat());
+    let said = of_peers(&["--peer-listen=0.0.0.0:8081"]);
+    assert!(said.contains("warning: --peer-listen 0.0.0.0:8081 is not encrypted"), "{said}");
+    let said = of_peers(&["--listen=0.0.0.0:8080"]);
+    assert!(said.contains("warning: --peer-listen 0.0.0.0:0 (default) is not encrypted"), "{said}");
+    let said = of_peers(&["--peer-listen=127.0.0.1:8081"]);
+    assert!(!said.contains("not encrypted"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! One leader at a time.
+//! Leader election: one leader at a time.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Several servers, one of which leads: whoever is asked says who, and when that one is gone another one leads.
+//! A cluster with one leader: clients are referred to the leader, and follow a leader change.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use crate::flaw::{Outcome, broken, demand};
 use crate::link::{Fate, Link, Rule};
 use crate::world::{World, granted, with};
 
-/// As long as nobody leads.
+/// How long the cluster has no leader.
 const VACANT_MS: u64 = 700;
-/// How soon those who wait must be back: before the server gives up their places.
+/// How soon waiters must be back: before the server removes them from the queue.
 const BACK_WITHIN_MS: u64 = 9_000;
 
 async fn connect(world: &World, client: &str, fields: serde_json::Value) -> Outcome {
@@ -65,7 +65,7 @@ pub(super) async fn fail_over_leader(world: &World) -> Outcome {
     event::are_complete(world, "x").await
 }
 
-/// Who leads is asked for once by each client, and from then on nobody else is asked for anything but events.
+/// Checks that each client asks for the leader once, and sends all later requests except events to it.
 fn goes_to_the_leader(world: &World) -> Outcome {
     let mut seen = world.log.of("/v1/");
     seen.retain(|seen| !seen.path.contains("/events"));

@@ -1,4 +1,4 @@
-//! A lock is given back once, and nothing is renewed after that.
+//! A lock is released once, and not renewed after that.
 
 use std::collections::BTreeSet;
 
@@ -46,10 +46,10 @@ pub(super) async fn nothing_after_release(world: &World) -> Outcome {
     ]);
     world.acquire("alice", "a", json!({"ttl_ms": 1500})).await?;
     world.acquire("alice", "b", json!({"ttl_ms": 4500})).await?;
-    // `a` is released just after a renewal: the next one would be due while the release is under way.
+    // `a` is released right after a renewal. The next renewal would be due while the release is pending.
     world.log.when("/locks/a/renew", ms(5000), |seen| seen.answered_at.is_some()).await?;
     world.release("alice", "a").await?;
-    // `b` is released while a renewal is under way.
+    // `b` is released while a renewal is pending.
     world.log.when_seen("/locks/b/renew", 1, ms(5000)).await?;
     let release = world.driver.begin(json!({"do": "release", "lease": "alice:b"}));
     world.log.when_seen("/locks/b/release", 1, ms(5000)).await?;

@@ -1,4 +1,4 @@
-//! One keep-alive for any number of locks.
+//! Sessions: one keep-alive for any number of locks.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub(super) async fn session_many_locks(world: &World) -> Outcome {
     for lease in &leases {
         demand!(!world.is_held(lease).await?, "{lease} is held after its session was closed");
     }
-    // They go in slices, the first of them before the answer.
+    // The server releases the locks in slices, the first of them before its response.
     let are_released = |history: &History| history.of("released").len() == N_LOCKS;
     let history = world.server.history_when(ms(3000), are_released).await?;
     let n_released = history.of("released").len();

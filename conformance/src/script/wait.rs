@@ -1,4 +1,5 @@
-//! A place in the queue is kept, whatever happens to connections and servers, and left at once if nobody wants it.
+//! A waiter keeps its place in the queue through broken connections and restarts, and leaves it immediately when it is
+//! cancelled.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,10 @@ use crate::seen::Seen;
 use crate::server::Held;
 use crate::world::World;
 
-/// How soon those who wait must be back after their connections broke: before the server gives up their places.
+/// How soon waiters must be back after their connections broke: before the server removes them from the queue.
 const BACK_WITHIN_MS: u64 = 9_000;
 
-/// Two who wait behind somebody.
+/// Makes two clients wait behind a holder.
 async fn queue(world: &World) -> Outcome<(Held, Asked, Asked)> {
     let held = world.server.acquire("a", "holder", json!({})).await?;
     let fields = json!({"ttl_ms": 10_000, "wait_ms": 25_000});
@@ -29,7 +30,7 @@ async fn queue(world: &World) -> Outcome<(Held, Asked, Asked)> {
     Ok((held, alice, bob))
 }
 
-/// Both are granted, once and in order.
+/// Checks that both get the lock, once and in order.
 async fn granted_in_order(world: &World, held: Held, alice: Asked, mut bob: Asked) -> Outcome {
     world.server.release(&held).await?;
     let token = crate::world::granted(alice).await?;
@@ -67,7 +68,7 @@ pub(super) async fn wait_survives_cuts(world: &World) -> Outcome {
     for _ in 1..=3 {
         let n_before = world.log.of("/locks/a/acquire").len();
         world.link().cut();
-        // First they have to ask again: until then the server may not have noticed.
+        // Both must repeat their requests first. Before that, the server might not have noticed the broken connections.
         world.log.when_seen("/locks/a/acquire", n_before + 2, ms(BACK_WITHIN_MS)).await?;
         world.server.wait_for_queue("a", &["alice", "bob"], ms(BACK_WITHIN_MS)).await?;
     }

@@ -1,6 +1,8 @@
 //! Formats audit lines: each is a JSON object of printable ASCII. Claims of the client are in a separate member and
 //! shortened.
 
+use std::sync::Arc;
+
 use leasehold_auth::{By, Right};
 use leasehold_base::calendar;
 use leasehold_core::{Ending, Fact, LockKey, Note, What};
@@ -62,6 +64,10 @@ impl Act {
 
     pub(crate) fn of(kind: Kind, act: &'static str, by: By) -> Self {
         Self { kind, act, by, lock: None, detail: Map::new(), claimed: Map::new() }
+    }
+
+    pub(super) fn principal(&self) -> &Arc<str> {
+        &self.by.principal
     }
 
     /// Sets the lock that the act is about.

@@ -37,6 +37,7 @@ pub(crate) use path::{FilePath, NoPath};
 pub(crate) use permit::{ToRead, ToWrite};
 pub(crate) use room::Quota;
 pub(crate) use stream::stream;
+pub(crate) use tree::OPEN_FILES_MAX;
 pub(crate) use upload::{Unreceived, Upload, receive};
 
 use crate::http::shares::{Client, Full, Shares};

@@ -18,6 +18,9 @@ use super::room::{Room, Taken};
 use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};
 use leasehold_auth::Permitted;
 
+/// Maximum files and directories that one operation has open at the same time.
+pub(crate) const OPEN_FILES_MAX: usize = 8;
+
 /// Removes the directory `first` in `incoming`, however deep it is. Nested directories are first moved up to
 /// `incoming`, so that the walk never has to go deeper than one level. The freed bytes are returned to `room`.
 pub(super) fn clear(incoming: &OwnedFd, first: &str, room: Option<&Room>) -> Result<(), Error> {
@@ -158,8 +161,13 @@ impl Source<'_> {
 
     /// Checks that an open folder is still at its path, because other rights apply to a folder that was moved.
     fn check_place(&self, place: &Place, way: &[String], folder: &OwnedFd) -> Result<(), Error> {
-        let now = walk::to_folder(&place.root, self.from).map_err(|_| Error::Changed)?;
-        let now = enter_all(&now, way).map_err(|_| Error::Changed)?;
+        let moved = |error| match error {
+            Error::Missing | Error::NotFolder => Error::Changed,
+            // For example, too many open files.
+            error => error,
+        };
+        let now = walk::to_folder(&place.root, self.from).map_err(moved)?;
+        let now = enter_all(&now, way).map_err(moved)?;
         let (now, then) = (fs::fstat(&now)?, fs::fstat(folder)?);
         match (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino) {
             true => Ok(()),
@@ -388,6 +396,8 @@ pub(super) fn settle(place: &Arc<Place>, name: &str, path: &FilePath) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use leasehold_core::LockKey;
 
     use super::*;
@@ -403,6 +413,39 @@ mod tests {
         let from = Caller::unasked().permit(from).expect("nobody is asked");
         let bounds = Bounds { n_max: 100, depth_max: 60 };
         local.copy(Source { from: &from, may }, &path("/to"), true, bounds).map(drop)
+    }
+
+    /// Set in the process that [`a_copy_for_which_too_few_files_can_be_opened_says_so`] starts.
+    const IS_LIMITED: &str = "LEASEHOLD_TEST_OPEN_FILES";
+
+    /// Runs itself in a process of its own, because the limit is that of the whole process.
+    #[test]
+    fn a_copy_for_which_too_few_files_can_be_opened_says_so() {
+        if std::env::var_os(IS_LIMITED).is_none() {
+            let name = std::thread::current().name().expect("a name").to_owned();
+            let mut child = Command::new("sh");
+            child.args(["-c", "ulimit -n 100 && exec \"$0\" --exact \"$1\" --nocapture"]);
+            let child = child.arg(std::env::current_exe().expect("a path")).arg(name);
+            let ended = child.env(IS_LIMITED, "1").output().expect("it runs");
+            let told = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success() && told.contains("1 passed"), "{ended:?}");
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let quota = Quota { bytes_max: u64::MAX, free_min: Some(0) };
+        let local = Local::open(folder.path(), quota).expect("files");
+        let inner = folder.path().join("box/in/deep");
+        std::fs::create_dir_all(&inner).expect("made");
+        std::fs::write(inner.join("f"), "x").expect("written");
+        let any = File::open(folder.path()).expect("a folder");
+        let needed = (0..100).find(|n_free| {
+            let mut held: Vec<_> = std::iter::from_fn(|| any.try_clone().ok()).collect();
+            held.truncate(held.len() - n_free);
+            let copied = copy(&local, &|_| true);
+            assert!(matches!(copied, Ok(()) | Err(Error::NoFiles)), "{n_free}: {copied:?}");
+            copied.is_ok()
+        });
+        assert!(needed.is_some_and(|n| (2..=OPEN_FILES_MAX).contains(&n)), "{needed:?}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Nobody who answers requests asks the engine on nobody's word.
+//! Checks that the server never bypasses the permission check of the engine.
 //!
-//! `Permitted` is made by `auth/`, after it has looked at what the caller may. Tests and the simulation make their own;
-//! the server must not. What a request needs is declared beside its type, in the few files listed here.
+//! `Permitted` is created in `auth/`, after the caller's rights are checked. Tests and the simulation can create it
+//! without a check, but the server must not. What a request needs is declared beside its type, in the few files listed
+//! here.
 
 use crate::tree::Tree;
 use crate::{check, planted};
@@ -14,7 +15,7 @@ const ALLOWED: [&str; 3] =
 /// Where it is declared which right a request needs, or why it needs none.
 const DECLARING: [&str; 5] = [
     // Its bounds name what needs no check, and for which purpose.
-    "auth/src/caller.rs",
+    "auth/src/exempt.rs",
     "auth/src/need.rs",
     "server/src/backup.rs",
     "server/src/content/permit.rs",

@@ -14,6 +14,7 @@ use super::{Files, folder};
 use crate::content::FilePath;
 use crate::dialect::{cursor, grip};
 use crate::http::pieces::PIECE_BYTES;
+use crate::operator;
 
 type Answer = Result<Response, Refusal>;
 
@@ -81,7 +82,8 @@ pub(super) async fn revoke(State(files): State<Files>, caller: Caller, uri: Uri)
         return Err(Refusal::no_lock());
     }
     grip::loosen(&files.app, &lock, &caller, &ended).await;
-    files.app.note(&caller, "revoke", |act| act.on(&lock));
+    let is_from_others = operator::is_from_others(&caller, &ended);
+    files.app.note_taken(&caller, "revoke", is_from_others, |act| act.on(&lock));
     let body = Done { message: "Lock revoked", path: path.as_str() };
     Ok(wire::answer(StatusCode::OK, body))
 }
