@@ -14,6 +14,10 @@ use crate::flaw::{Outcome, broken, demand};
 use crate::history::History;
 use crate::link::Upstream;
 
+/// The server keeps the places of waiters with broken connections for longer than any script takes, so that no client
+/// loses its place on a busy machine.
+pub(crate) const KEEPS_PLACES: [&str; 2] = ["--park-max=10m", "--resume-park-max=10m"];
+
 /// The prefix of the names of locks that only the harness uses.
 const MARK: &str = "~mark-";
 
@@ -46,7 +50,8 @@ impl Held {
 impl Server {
     /// Starts `binary serve` on a free port.
     pub async fn start(binary: PathBuf) -> Outcome<Self> {
-        let server = Self::new(binary);
+        let mut server = Self::new(binary);
+        server.flags = KEEPS_PLACES.map(String::from).into();
         server.start_again().await?;
         Ok(server)
     }
@@ -121,7 +126,7 @@ impl Server {
 
     /// Acquires a lock for an owner that the harness plays.
     pub async fn acquire(&self, lock: &str, owner: &str, more: Value) -> Outcome<Held> {
-        let mut body = json!({"owner_id": owner, "ttl_ms": 60_000});
+        let mut body = json!({"owner_id": owner, "ttl_ms": 600_000});
         if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
             body.extend(more);
         }

@@ -373,8 +373,8 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     app.metrics.engine.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
-    app.metrics.downloads.set(app.answers.n_downloads() as i64);
-    app.metrics.tree_operations.set(app.answers.n_trees() as i64);
+    app.metrics.tasks.downloads.set(app.answers.n_downloads() as i64);
+    app.metrics.tasks.tree_operations.set(app.answers.n_trees() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);
     app.metrics.event_streams_bytes.set(app.engine.n_backlog_bytes() as i64);
     if let Some(audit) = &app.audit {

@@ -3,6 +3,7 @@
 mod issuers;
 mod namespaces;
 mod process;
+mod tasks;
 mod text;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use issuers::IssuerMetrics;
 use leasehold_engine::NamespaceCounts;
 use leasehold_engine::metrics::{Book, EngineMetrics, NoLabels, ResultLabel, Shown};
 use process::Process;
+use tasks::Tasks;
 pub(crate) use text::Format;
 
 /// What has a budget in bytes.
@@ -73,6 +75,7 @@ pub struct Metrics {
     process: Process,
     /// What the engine counts.
     pub engine: Arc<EngineMetrics>,
+    pub(crate) tasks: Tasks,
     webhooks: Family<ResultLabel, Counter>,
     webhook_queue: Gauge,
     /// Of the one that has backups; nothing is shown of others.
@@ -82,16 +85,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Bytes of all files.
     pub files_bytes: Gauge,
-    /// Files that are being written.
-    pub uploads: Gauge,
-    /// Connections that are read for a while after their last response.
-    pub lingering: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
-    /// Files that are being sent.
-    pub downloads: Gauge,
-    /// Operations on whole folders that are running.
-    pub tree_operations: Gauge,
     /// Bytes of connection buffers for request heads, beyond what each connection may have.
     pub heads_bytes: Gauge,
     /// Streams of events.
@@ -136,9 +131,11 @@ impl Metrics {
         let process = Process::register(&mut book);
         let dialects = dialect::ALL.iter().map(|known| (known.number(), known.to_string()));
         let engine = EngineMetrics::register(&mut book, &dialects.collect::<Vec<_>>());
+        let tasks = Tasks::register(&mut book);
         let metrics = Self {
             process,
             engine: Arc::new(engine),
+            tasks,
             webhooks: Family::default(),
             webhook_queue: Gauge::default(),
             backup_age: Family::default(),
@@ -155,12 +152,8 @@ impl Metrics {
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
             heads_bytes: Gauge::default(),
-            downloads: Gauge::default(),
-            tree_operations: Gauge::default(),
             event_streams: Gauge::default(),
             sign_ins: Gauge::default(),
-            uploads: Gauge::default(),
-            lingering: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
             streams_open: Gauge::default(),
@@ -213,13 +206,7 @@ impl Metrics {
         r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
         let help = "Bytes of connection buffers that grew for large request heads";
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
-        r.add("leasehold_downloads", "Files that are being sent", self.downloads.clone());
-        let help = "Copies, and moves and removals of folders, that are running";
-        r.add("leasehold_tree_operations", help, self.tree_operations.clone());
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
-        r.add("leasehold_uploads", "Files that are being written", self.uploads.clone());
-        let help = "Connections that are read for a while after their last response";
-        r.add("leasehold_lingering", help, self.lingering.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
         r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());

@@ -38,6 +38,11 @@ impl Bare {
         Self { runtime: runtime.expect("a runtime"), door: Door::new(app, dialect::ALL) }
     }
 
+    /// Returns whether the text is a valid request.
+    pub fn is_request(text: &[u8]) -> bool {
+        parse(text).is_some()
+    }
+
     /// Returns the status of the response to a request. Returns `None` if the text is not a valid request, or if there
     /// is no response within `patience`.
     pub fn ask(&self, text: &[u8], patience: Duration) -> Option<StatusCode> {

@@ -1,7 +1,7 @@
 //! Members of a real etcd cluster, each in a separate process on this machine.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::hosts::Host;
+use crate::port::ReservedPort;
 
 /// How long a cluster may take to start before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -23,6 +24,8 @@ pub struct Etcd {
     members: Vec<Member>,
     /// The value of `--initial-cluster`, with all members.
     all: String,
+    /// So that a member can be started again.
+    _ports: Vec<ReservedPort>,
     _folder: TempDir,
 }
 
@@ -48,6 +51,8 @@ pub struct EtcdOptions<'a> {
     pub tls: Option<(&'a Path, &'a Path, &'a Path)>,
     /// A separate host for each member. Empty: all run on this one.
     pub hosts: &'a [Host],
+    /// They sync what they write, so that [`Etcd::slow_disks`] delays them.
+    pub syncs: bool,
     /// The program to run instead of etcd.
     pub program: Option<&'a str>,
 }
@@ -70,9 +75,13 @@ impl Etcd {
 
     fn try_cluster(n_members: usize, options: &EtcdOptions<'_>) -> Option<Self> {
         let folder = crate::folder();
-        let address = |n: usize, port| match options.hosts.get(n) {
+        let mut ports = Vec::new();
+        let mut address = |n: usize, port| match options.hosts.get(n) {
             Some(host) => SocketAddr::new(IpAddr::V4(host.address), port),
-            None => free_address(),
+            None => {
+                ports.push(ReservedPort::any());
+                ports[ports.len() - 1].address
+            }
         };
         let peers: Vec<_> = (0..n_members).map(|n| address(n, 2380)).collect();
         let name = |n: usize| format!("m{n}");
@@ -97,8 +106,14 @@ impl Etcd {
             let clients = format!("{scheme}://{address}");
             command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
             command.args(["--listen-metrics-urls", &format!("http://{health}")]);
-            // A short election timeout shortens the wait for the first leader.
-            command.args(["--heartbeat-interval", "50", "--election-timeout", "500"]);
+            // One member leads at once. Several must not elect another because one is late on a busy machine.
+            let [heartbeat, election] =
+                if n_members == 1 { ["50", "500"] } else { ["100", "2000"] };
+            command.args(["--heartbeat-interval", heartbeat, "--election-timeout", election]);
+            // No test cuts the power. The syncs of other programs must not delay etcd until a seat is lost.
+            if !options.syncs && options.program.is_none() {
+                command.arg("--unsafe-no-fsync");
+            }
             command.args(["--log-level", "error"]).args(options.flags);
             if let Some((certificate, key, ca)) = options.tls {
                 command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
@@ -109,7 +124,7 @@ impl Etcd {
             Member { name: name(n), child, command, address, peer, health, data }
         });
         let members = members.collect();
-        let mut cluster = Self { members, all, _folder: folder };
+        let mut cluster = Self { members, all, _ports: ports, _folder: folder };
         cluster.is_up().then_some(cluster)
     }
 
@@ -212,9 +227,12 @@ impl Etcd {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             let leads = |member: &Member| {
-                let arguments = ["endpoint", "status", "--write-out=json", "--command-timeout=5s"];
-                let said = member.ctl(&arguments).ok()?;
-                let said: serde_json::Value = serde_json::from_str(&said).ok()?;
+                let mut command = member.ctl_command();
+                // As a variable: etcdctl refuses a flag beside the variable of the same name.
+                command.env("ETCDCTL_COMMAND_TIMEOUT", "5s");
+                command.args(["endpoint", "status", "--write-out=json"]);
+                let said = command.output().expect("etcdctl").stdout;
+                let said: serde_json::Value = serde_json::from_slice(&said).ok()?;
                 let status = &said[0]["Status"];
                 Some(status["leader"] == status["header"]["member_id"])
             };
@@ -283,11 +301,6 @@ impl Drop for Etcd {
             let _ = member.child.wait();
         }
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
 }
 
 fn is_well(address: SocketAddr) -> bool {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
+use crate::port::ReservedPort;
 
 /// How long a server may take to start or to end before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -19,6 +20,8 @@ pub struct Process {
     pub address: SocketAddr,
     /// A client of the server.
     pub client: Client,
+    /// So that it can be started again on the same port.
+    _port: Option<ReservedPort>,
 }
 
 impl Process {
@@ -32,8 +35,16 @@ impl Process {
         let port_file = unique(data);
         let mut command = Command::new(binary);
         command.arg("serve").arg("--data").arg(data);
-        if !flags.iter().any(|flag| flag.starts_with("--listen")) {
-            command.arg("--listen=127.0.0.1:0");
+        let told: Option<SocketAddr> =
+            flags.iter().find_map(|flag| flag.strip_prefix("--listen=")?.parse().ok());
+        let port = match told {
+            None if flags.iter().any(|flag| flag.starts_with("--listen")) => None,
+            None => Some(ReservedPort::any()),
+            Some(told) if told.port() == 0 => None,
+            Some(told) => ReservedPort::of(told).ok(),
+        };
+        if let (None, Some(port)) = (told, &port) {
+            command.arg(format!("--listen={}", port.address));
         }
         command.arg("--port-file").arg(&port_file).args(flags);
         // Makes the tests independent of the free space on this machine's disk.
@@ -41,18 +52,16 @@ impl Process {
             command.env(format!("LEASEHOLD_{name}"), "0");
         }
         let mut child = spawn(command.stderr(Stdio::piped()));
-        let port = wait_for_port(&mut child, &port_file)?;
-        // Drains stderr, which is not read any more, because a full pipe would block the server.
+        let number = wait_for_port(&mut child, &port_file)?;
+        // The test no longer reads the pipe. A full pipe must not stop the server.
         if let Some(mut stderr) = child.stderr.take() {
             std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         }
-        let listen = flags.iter().find_map(|flag| flag.strip_prefix("--listen="));
-        let told: Option<SocketAddr> = listen.and_then(|listen| listen.parse().ok());
         let address = match told {
-            Some(told) if !told.ip().is_unspecified() => SocketAddr::new(told.ip(), port),
-            _ => SocketAddr::from(([127, 0, 0, 1], port)),
+            Some(told) if !told.ip().is_unspecified() => SocketAddr::new(told.ip(), number),
+            _ => SocketAddr::from(([127, 0, 0, 1], number)),
         };
-        Ok(Self { child, address, client: Client::new(address) })
+        Ok(Self { child, address, client: Client::new(address), _port: port })
     }
 
     /// Sends a signal.

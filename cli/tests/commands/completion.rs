@@ -116,7 +116,8 @@ fn zsh_completes_names_of_locks_after_a_command_and_after_its_flag() {
     let home = folder.display().to_string();
     let variables = [("PATH", path.as_str()), ("LEASEHOLD_URL", &url), ("HOME", &home)];
     let screen = Terminal::open(folder, 100, &variables);
-    screen.enter("exec zsh -f");
+    screen.enter("PS1='zsh is here ' exec zsh -f");
+    screen.until("zsh", |shown| shown.trim_end().ends_with("\nzsh is here"));
     screen.enter(&format!(
         "PROMPT='z%% '; autoload -Uz compinit; compinit -u -D; source {}; clear",
         zsh.script()

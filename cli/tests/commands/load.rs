@@ -9,9 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{BINARY, Ended, World, command, until};
 
-/// Runs 8 clients on 2 locks for a second, with these additional flags, and returns the report.
-fn second(world: &World, more: &[&str]) -> Value {
-    let plan = ["--clients", "8", "--duration", "1s", "--ttl", "200ms", "--locks", "2"];
+/// Runs 8 clients on 2 locks with this TTL, for this long, with these flags. Returns the report.
+fn run(world: &World, ttl: &str, duration: &str, more: &[&str]) -> Value {
+    let plan = ["--clients", "8", "--locks", "2", "--ttl", ttl, "--duration", duration];
     let report = world.json(&[&["load"], &plan[..], more].concat());
     assert_eq!(report["n_breaches"], 0, "{report}");
     let held = world.leasehold(&["ls", "--state", "held"]);
@@ -21,7 +21,8 @@ fn second(world: &World, more: &[&str]) -> Value {
 
 #[test]
 fn clients_that_work_write_and_are_timed() {
-    let report = second(&World::new(), &["--failrate", "0", "--keeprate", "0"]);
+    // With such a long TTL, no lease ends before its client writes.
+    let report = run(&World::new(), "60s", "1s", &["--failrate", "0", "--keeprate", "0"]);
     let number = |name: &str| report[name].as_u64().unwrap();
     assert!(number("n_grants") > 0 && number("n_writes") == number("n_grants"), "{report}");
     assert_eq!(report["acquire"]["n"], report["n_grants"]);
@@ -31,7 +32,7 @@ fn clients_that_work_write_and_are_timed() {
 
 #[test]
 fn clients_that_are_paused_all_go_on_and_everything_stale_is_rejected() {
-    let report = second(&World::new(), &["--failrate", "1", "--keeprate", "0"]);
+    let report = run(&World::new(), "200ms", "1s", &["--failrate", "1", "--keeprate", "0"]);
     let n_pauses = report["n_pauses"].as_u64().unwrap();
     assert!(n_pauses > 0, "{report}");
     for stale in ["stale_writes", "stale_renewals", "stale_releases"] {
@@ -41,7 +42,7 @@ fn clients_that_are_paused_all_go_on_and_everything_stale_is_rejected() {
 
 #[test]
 fn clients_that_hold_for_longer_than_the_ttl_do_so_by_renewals() {
-    let report = second(&World::new(), &["--failrate", "0", "--keeprate", "1"]);
+    let report = run(&World::new(), "1s", "4s", &["--failrate", "0", "--keeprate", "1"]);
     let number = |name: &str| report[name].as_u64().unwrap();
     assert!(number("n_renewals") > 0 && number("n_writes") > 0, "{report}");
 }

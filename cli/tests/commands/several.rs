@@ -10,8 +10,7 @@ use crate::{Ended, World, command};
 
 /// Returns a URL at which no server listens.
 fn nowhere() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", free.local_addr().unwrap())
+    format!("http://{}", leasehold_testkit::nowhere())
 }
 
 fn ended(list: &str, arguments: &[&str]) -> Ended {

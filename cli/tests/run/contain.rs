@@ -60,7 +60,7 @@ fn whoever_escaped_dies_with_run_with_its_warden_and_when_it_takes_too_long() {
     for (name, flags, deed, status) in [
         ("run", &["a"][..], kill_run, 137),
         ("warden", &["a"], kill_warden, 71),
-        ("at most", &["a", "-w", "20", "--at-most", "1", "--grace-kill", "0.1"], wait, 124),
+        ("at most", &["a", "-w", "20", "--at-most", "3", "--grace-kill", "0.1"], wait, 124),
     ] {
         let _ = std::fs::remove_file(world.file("stamps"));
         let run = world.run(&[flags, &["--contain", "tree", "--ttl", "3s"]].concat(), ESCAPING);

@@ -57,7 +57,7 @@ fn verbose_says_what_is_done() {
     let (_, _, err) = world.ran(&["-v", "a", "true"]);
     let lines: Vec<_> = err.lines().collect();
     assert!(
-        lines[0].starts_with("leasehold: a: acquired after 0.") && lines[0].ends_with(", token 1")
+        lines[0].starts_with("leasehold: a: acquired after ") && lines[0].ends_with(", token 1")
     );
     assert_eq!(lines[1], "leasehold: running true, contained by its process tree");
     assert_eq!(world.ran(&["a", "true"]).2, "");
@@ -93,7 +93,7 @@ fn a_quick_job_keeps_the_lock_as_long_as_it_should() {
     let world = World::new();
     let began = Instant::now();
     // Longer than the TTL: `run` exits and leaves the lock held.
-    assert_eq!(world.ran(&["--at-least", "10s", "--ttl", "1s", "a", "true"]).0, 0);
+    assert_eq!(world.ran(&["--at-least", "10s", "--ttl", "5s", "a", "true"]).0, 0);
     assert_eq!(world.ran(&["--skip-if-busy", "a", "touch", "again"]).0, 0);
     assert!(!world.file("again").exists(), "another host ran it again");
     assert_eq!(world.ran(&["-w", "60", "a", "true"]).0, 0);
@@ -194,7 +194,7 @@ fn the_command_can_renew_and_is_told_everything_but_the_key() {
     let output = run.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.starts_with("a is yours for 9m59") || said.starts_with("a is yours for 10m00"),
+        said.starts_with("a is yours for 9m5") || said.starts_with("a is yours for 10m00"),
         "{said}"
     );
     for line in [

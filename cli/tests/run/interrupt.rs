@@ -1,6 +1,8 @@
 //! Ctrl-C as a shell expects it, in scripts, loops and pipes. `flock` serves as the reference: it handles this
 //! correctly.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use leasehold_testkit::Terminal;
 
 use crate::terminal::open;
@@ -39,8 +41,11 @@ fn interrupt(screen: &Terminal, line: &str, keys: &str) {
 
 /// Clears the screen, so that earlier output is not mistaken for new output.
 fn clear(screen: &Terminal) {
-    screen.enter("clear; echo cleared");
-    screen.until("a clear screen", |shown| shown.starts_with("cleared\n"));
+    // A new number each time, because the screen might still show the output of an earlier call.
+    static N: AtomicUsize = AtomicUsize::new(0);
+    let cleared = format!("cleared-{}", N.fetch_add(1, Relaxed));
+    screen.enter(&format!("clear; echo {cleared}"));
+    screen.until("a clear screen", |shown| shown.starts_with(&format!("{cleared}\n")));
 }
 
 /// Waits until the shell shows its prompt.
@@ -136,7 +141,8 @@ fn a_quit_ends_the_script_and_leaves_no_core_of_ours() {
     interrupt(&screen, &format!("dash {file}"), "C-\\");
     ended_with(&screen, 131);
     assert_eq!(world.text("log"), "");
-    screen.enter(&format!("{QUOTED} run a -n echo it is free"));
+    // Quoted, so that the typed line is not taken for the output.
+    screen.enter(&format!("{QUOTED} run a -n echo it is 'free'"));
     screen.shows("it is free\n");
 }
 

@@ -49,7 +49,7 @@ fn assert_dead_before(world: &World, granted_at: Moment) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_server_is_gone_ends_before_its_lease_does() {
     let mut world = World::new();
-    let run = world.run(&["a", TTL, "--grace-kill=0.5"], STAMPING);
+    let run = world.run(&["a", TTL, "--grace-kill=0.9"], STAMPING);
     world.started();
     world.replace_server();
     let (_, granted_at) = next_grant(world.server.client.clone()).await;

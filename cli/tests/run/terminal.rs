@@ -11,7 +11,8 @@ const PARROT: &str = "sh -c \"echo now; exec sed -u 's/^/said: /'\"";
 pub(crate) fn open(world: &World) -> Terminal {
     let url = format!("http://{}", world.server.address);
     let terminal = Terminal::open(world.folder.path(), 100, &[("LEASEHOLD_URL", &url)]);
-    terminal.enter(&format!("l() {{ {QUOTED} run \"$@\"; }}; clear"));
+    terminal.enter(&format!("l() {{ {QUOTED} run \"$@\"; }}; clear; echo open"));
+    terminal.until("an open terminal", |shown| shown.starts_with("open\n"));
     terminal
 }
 
@@ -39,7 +40,7 @@ fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
     screen.shows("^C\nready>");
     screen.enter("echo status=$?");
     screen.shows("status=130");
-    screen.enter("l a -n -- echo it is free");
+    screen.enter("l a -n -- echo it is 'free'");
     screen.shows("it is free\n");
 }
 
@@ -60,7 +61,7 @@ fn a_job_can_be_stopped_and_brought_back() {
     screen.shows("said: two");
     screen.keys(&["C-d"]);
     screen.shows("ready>");
-    screen.enter("l a -n -- echo it is free");
+    screen.enter("l a -n -- echo it is 'free'");
     screen.shows("it is free\n");
 }
 
@@ -90,9 +91,11 @@ fn a_held_lock_can_be_put_into_the_background() {
     screen.shows("Running");
     assert!(!screen.text().contains("Stopped"), "{}", screen.text());
     // Typed input goes to the shell, and to the command again once the job is in the foreground.
-    screen.enter("clear; fg");
+    screen.enter("clear; echo again; fg");
+    screen.shows("again\n'/");
     screen.keys(&["C-d"]);
-    screen.enter("l a -n -- echo it is free");
+    screen.shows("ready>");
+    screen.enter("l a -n -- echo it is 'free'");
     screen.shows("it is free\n");
 }
 

@@ -343,17 +343,17 @@ fn settings_that_make_no_sense_are_refused_by_name() {
 #[tokio::test]
 async fn every_limit_is_a_setting_that_is_kept() {
     let data = folder();
-    let flags = ["--ttl-max=1s", "--name-bytes-max=4", "--queue-max=0", "--body-bytes-max=100"];
+    let flags = ["--ttl-max=10m", "--name-bytes-max=4", "--queue-max=0", "--body-bytes-max=100"];
     let server = Process::start(BINARY, &data.path().join("data"), &flags);
     let client = &server.client;
-    assert_eq!(client.acquire("db", "a", 1_001, json!({})).await.status, 400);
-    assert_eq!(client.acquire("long-name", "a", 1_000, json!({})).await.status, 400);
+    assert_eq!(client.acquire("db", "a", 600_001, json!({})).await.status, 400);
+    assert_eq!(client.acquire("long-name", "a", 600_000, json!({})).await.status, 400);
     assert_eq!(
-        client.acquire("db", "a", 1_000, json!({"metadata": "x".repeat(100)})).await.status,
+        client.acquire("db", "a", 600_000, json!({"metadata": "x".repeat(100)})).await.status,
         413
     );
-    assert_eq!(client.acquire("db", "a", 1_000, json!({})).await.status, 200);
-    let full = client.acquire("db", "b", 1_000, json!({"wait_ms": 10})).await;
+    assert_eq!(client.acquire("db", "a", 600_000, json!({})).await.status, 200);
+    let full = client.acquire("db", "b", 600_000, json!({"wait_ms": 10})).await;
     assert_eq!(full.text_of("reason"), "QUEUE_FULL");
 }
 
@@ -406,8 +406,8 @@ fn whoever_started_it_is_told_when_it_is_ready_alive_and_stopping() {
     let mut command = Command::new(BINARY);
     command.args(["serve", "--listen=127.0.0.1:0", "--ephemeral", "--log=error"]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000");
-    let mut server = command.spawn().expect("the binary");
     let began = Instant::now();
+    let mut server = command.spawn().expect("the binary");
     assert_eq!(next(), "READY=1");
     for _ in 0..5 {
         assert_eq!(next(), "WATCHDOG=1");

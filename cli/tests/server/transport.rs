@@ -80,7 +80,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
     let server = world.serve(&[]);
     let url = format!("https://localhost:{}", server.address.port());
     let ls = |more: &[&str]| {
-        let words = [&["ls", "--url", &url, "--connect-timeout", "2s"][..], more].concat();
+        let words = [&["ls", "--url", &url, "--connect-timeout", "20s"][..], more].concat();
         let output = world.run(&words);
         assert!(!output.status.success());
         text(&output.stderr)
@@ -107,7 +107,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
     let said = ls(&[&pair[..], &["ca.pem"]].concat());
     assert!(said.contains("ca.pem: has no private key in PEM"), "{said}");
     let plain = format!("http://127.0.0.1:{}", server.address.port());
-    let wrong = world.run(&["ls", "--url", &plain, "--connect-timeout", "2s"]);
+    let wrong = world.run(&["ls", "--url", &plain, "--connect-timeout", "20s"]);
     let said = text(&wrong.stderr);
     assert!(wrong.status.code() == Some(68) && said.contains("begin with https://?"), "{said}");
 }

@@ -147,5 +147,5 @@ fn the_waiters_of_a_host_that_vanishes_leave_their_queues() {
     until("nobody waits", || n_waiting() == 0);
     let took = began.elapsed();
     println!("a host that vanished was noticed after {took:?}");
-    assert!(took < 10 * KEEPALIVE, "{took:?}");
+    assert!(took < 20 * KEEPALIVE, "{took:?}");
 }

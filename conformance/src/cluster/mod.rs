@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::flaw::{Outcome, broken, demand};
 use crate::link::Link;
 use crate::seen::Log;
-use crate::server::Server;
+use crate::server::{KEEPS_PLACES, Server};
 
 pub use run::{NAMES, run};
 
@@ -25,7 +25,7 @@ const N_SERVERS: usize = 3;
 const FAIL_OVER_MAX: Duration = Duration::from_secs(60);
 
 /// The time limit of the check whether a server leads.
-const LOOK_MAX: Duration = Duration::from_millis(500);
+const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// The servers and their links. All of it is stopped when this value is dropped.
 struct Cluster {
@@ -59,6 +59,7 @@ impl Cluster {
                 // Makes the followers refer clients to the leader's link, which is the address that the clients use.
                 format!("--advertise={}", link.url()),
             ];
+            server.flags.extend(KEEPS_PLACES.map(String::from));
             server.start_again().await?;
             Outcome::Ok((server, link))
         };

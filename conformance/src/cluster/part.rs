@@ -10,7 +10,7 @@ use super::Cluster;
 use super::turns::Turns;
 use crate::driver::Asked;
 use crate::flaw::{Flaw, Outcome, demand};
-use crate::script::event;
+use crate::script::{SOON, WAIT_MS, event};
 use crate::seen::Seen;
 use crate::server::Held;
 use crate::subject::{Subject, granted, lease_of};
@@ -18,10 +18,8 @@ use crate::subject::{Subject, granted, lease_of};
 /// The TTL of all leases: they are renewed every 2.7 s, and a third of it is left if a leader change takes 3 s.
 pub(super) const TTL_MS: u64 = 8_000;
 const TTL: Duration = Duration::from_millis(TTL_MS);
-/// How soon waiters must be back: before the server removes them from the queue.
-const BACK_WITHIN: Duration = Duration::from_secs(9);
-/// How soon two turns must have ended.
-const TURNS_WITHIN: Duration = Duration::from_secs(12);
+/// How soon two turns must be over.
+const TURNS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The clients that take turns. The first starts at the leader, the second at a follower.
 pub(super) const CLIENTS_OF_TURNS: [&str; 2] = ["carol", "dave"];
@@ -118,9 +116,9 @@ impl Part {
     async fn wait(&mut self, leader: usize, name: &str) -> Outcome {
         let (lock, server) = (format!("{}{name}", self.prefix), &self.cluster.servers[leader]);
         let held = server.acquire(&lock, "holder", json!({})).await?;
-        let fields = json!({"ttl_ms": TTL_MS, "wait_ms": 40_000});
+        let fields = json!({"ttl_ms": TTL_MS, "wait_ms": WAIT_MS});
         let bob = self.subject.begin_acquire("bob", &lock, fields);
-        server.wait_for_queue(&lock, &["bob"], BACK_WITHIN).await?;
+        server.wait_for_queue(&lock, &["bob"], SOON).await?;
         self.waits = Some(Wait { lock, held, bob });
         Ok(())
     }
@@ -145,7 +143,7 @@ impl Part {
     async fn goes_on(&mut self, leader: usize, word: &str) -> Outcome {
         let server = &self.cluster.servers[leader];
         let Some(Wait { lock, held, bob }) = self.waits.take() else { return Ok(()) };
-        server.wait_for_queue(&lock, &["bob"], BACK_WITHIN).await?;
+        server.wait_for_queue(&lock, &["bob"], SOON).await?;
         server.release(&held).await?;
         let token = granted(bob).await?;
         demand!(token == held.token() + 1, "bob was next, and got token {token}");

@@ -11,13 +11,11 @@ use tokio::task::JoinHandle;
 use super::part::{CLIENTS_OF_TURNS, TTL_MS};
 use crate::flaw::{Flaw, Outcome, broken, demand};
 use crate::resource::Resource;
+use crate::script::WAIT_MS;
 use crate::subject::{Subject, token_of};
 
 /// How long a client pauses between its turns.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// A wait that is longer than any leader change.
-const WAIT_MS: u64 = 25_000;
 
 pub(super) struct Turns {
     is_over: watch::Sender<bool>,

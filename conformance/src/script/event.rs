@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, ms};
 use crate::driver::Driver;
 use crate::flaw::{Outcome, demand};
 use crate::history::History;
@@ -60,13 +60,14 @@ async fn happen(world: &World, lock: &str) -> Outcome {
 
 /// Waits until this many events were received.
 pub(crate) async fn told(subject: &Subject, n: usize) -> Outcome {
-    for _ in 0..1000 {
+    let began = std::time::Instant::now();
+    while began.elapsed() < SOON {
         if subject.driver.told("happened", ("watch", "w")).len() >= n {
             return Ok(());
         }
         tokio::time::sleep(ms(10)).await;
     }
     let told = subject.driver.told("happened", ("watch", "w"));
-    demand!(false, "{} of {n} events were told within 10 s: {told:?}", told.len());
+    demand!(false, "{} of {n} events were told within {SOON:?}: {told:?}", told.len());
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, WAIT_MS, ms};
 use crate::driver::Told;
 use crate::flaw::{Flaw, Outcome, demand};
 use crate::link::{Fate, Rule};
@@ -14,7 +14,7 @@ const TTL_MS: u64 = 2400;
 async fn expired_after(world: &World, lock: &str, told: &Told) -> Outcome {
     let history = world
         .server
-        .history_when(ms(3 * TTL_MS), |history| !history.of_lock("expired", lock).is_empty())
+        .history_when(SOON, |history| !history.of_lock("expired", lock).is_empty())
         .await?;
     let expired = history.of_lock("expired", lock);
     let at_ms = expired.first().map(|event| event.at_ms);
@@ -57,9 +57,9 @@ pub(super) async fn loss_counts_from_send(world: &World) -> Outcome {
 pub(super) async fn loss_after_wait(world: &World) -> Outcome {
     world.connect("alice").await?;
     let held = world.server.acquire("a", "bob", json!({})).await?;
-    let fields = json!({"ttl_ms": 1500, "wait_ms": 10_000, "margin_ms": 300});
+    let fields = json!({"ttl_ms": 1500, "wait_ms": WAIT_MS, "margin_ms": 300});
     let asked = world.begin_acquire("alice", "a", fields);
-    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
+    world.server.wait_for_queue("a", &["alice"], SOON).await?;
     // Waits longer than the TTL. A client that counts the TTL from its request has lost the lease before it gets it.
     tokio::time::sleep(ms(2000)).await;
     world.server.release(&held).await?;

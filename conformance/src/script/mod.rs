@@ -77,6 +77,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SCRIPTS.iter().map(|script| script.name).chain(crate::cluster::NAMES)
 }
 
+/// How long a script waits for what a correct driver does at once or after its next try: more than ten times what that
+/// takes. A script with a deliberate bug may have to wait for all of it.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// How long a driver waits for a lock, at most. Longer than any script lets it wait.
+pub(crate) const WAIT_MS: u64 = 150_000;
+
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }

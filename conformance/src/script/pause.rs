@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::ms;
+use super::{WAIT_MS, ms};
 use crate::flaw::{Flaw, Outcome, demand};
 use crate::world::World;
 
@@ -14,7 +14,7 @@ pub(super) async fn paused_client(world: &World) -> Outcome {
         answer => return Err(Flaw::Wrong(format!("a write in time was answered {answer:?}"))),
     }
     world.driver.stop()?;
-    let bob = world.server.acquire("a", "bob", json!({"wait_ms": 10_000})).await?;
+    let bob = world.server.acquire("a", "bob", json!({"wait_ms": WAIT_MS})).await?;
     demand!(bob.token() > token, "the token of the next grant is larger");
     demand!(world.resource.write(bob.token(), "bob"), "bob could not write");
     // All these commands are in its pipe when it resumes, before any of its timers can fire.

@@ -31,7 +31,7 @@ impl World {
 #[test]
 fn a_lock_is_held_until_it_is_released_or_dropped() {
     let world = World::new();
-    let guard = world.client.lock("orders").ttl(Duration::from_secs(5)).acquire().unwrap();
+    let guard = world.client.lock("orders").ttl(Duration::from_secs(60)).acquire().unwrap();
     assert_eq!((guard.name(), guard.fencing_token()), ("orders", 1));
     assert!(world.client.lock("orders").acquire().unwrap_err().is_conflict());
     assert_eq!(guard.lost_within(Duration::from_millis(1)), None);
@@ -73,7 +73,7 @@ fn work_is_done_under_a_lock_and_told_if_that_was_lost() {
 fn several_locks_are_held_together_and_given_back_together() {
     let world = World::new();
     let both = || world.client.locks().lock("a").shared("b");
-    let guard = both().ttl(Duration::from_secs(5)).acquire().unwrap();
+    let guard = both().ttl(Duration::from_secs(60)).acquire().unwrap();
     assert_eq!((guard.fencing_token("a"), guard.leases().len()), (Some(1), 2));
     assert!(both().acquire().unwrap_err().is_conflict());
     assert_eq!(guard.lost_within(Duration::from_millis(1)), None);

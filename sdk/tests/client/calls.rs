@@ -150,8 +150,7 @@ async fn nonsense_is_refused_with_the_field_that_is_wrong() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable_and_nothing_happened() {
-    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let client = Client::new(&format!("http://127.0.0.1:{port}")).unwrap();
+    let client = Client::new(&format!("http://{}", leasehold_testkit::nowhere())).unwrap();
     let error = client.look("a").await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
     assert!(error.is_retryable() && !error.may_have_taken_effect());

@@ -69,8 +69,7 @@ fn url_of(local: &Local) -> String {
 
 /// Returns a URL at which no server listens.
 fn nowhere() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", free.local_addr().unwrap())
+    format!("http://{}", leasehold_testkit::nowhere())
 }
 
 fn client(urls: &[&str]) -> Client {

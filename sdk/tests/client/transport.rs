@@ -199,7 +199,7 @@ async fn one_server_that_cannot_be_trusted_does_not_keep_from_the_others() {
     let trusted = format!("http://{}", world.local.address);
     let client = Client::new(&format!("{untrusted},{trusted}")).unwrap();
     client.lock("a").acquire().await.unwrap().release().await.unwrap();
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let nobody = leasehold_testkit::nowhere();
     // The second server might come back, so a retry can help.
     let said = world.refused(Client::builder(&format!("{untrusted},http://{nobody}"))).await;
     assert!(said.contains("not trusted here") && said.contains("connection refused"), "{said}");

@@ -65,7 +65,7 @@ pub(crate) struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.metrics.uploads.dec();
+        self.metrics.tasks.uploads.dec();
     }
 }
 
@@ -88,7 +88,7 @@ impl Store {
             let share = if is_own { UPLOADS_SHARE } else { 1 };
             Error::TooManyUploads { allowed: self.uploads_max.div_ceil(share), is_own }
         })?;
-        self.metrics.uploads.inc();
+        self.metrics.tasks.uploads.inc();
         Ok(Open { _taken: taken, metrics: self.metrics.clone() })
     }
 

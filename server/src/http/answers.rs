@@ -1,4 +1,5 @@
-//! Limits long answers, endless streams and operations on whole folders. Each kind has its own budget, and each client has a share of it.
+//! Limits long answers, endless streams and operations on whole folders. Each kind has its own budget, and each client
+//! has a share of it.
 
 use std::fmt;
 use std::sync::Arc;

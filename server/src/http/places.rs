@@ -118,7 +118,7 @@ impl Places {
             is_freed: Notify::new(),
             streams,
             lingering: Shares::new(lingering_max, lingering_max.div_ceil(LINGERING_SHARE)),
-            n_lingering: metrics.lingering.clone(),
+            n_lingering: metrics.tasks.lingering.clone(),
             heads_bytes: metrics.heads_bytes.clone(),
             refusals: metrics.engine.refusals.clone(),
             complaint: Complaint::default(),

@@ -61,7 +61,9 @@ impl Cluster {
     ) -> Self {
         let own_quota = format!("--etcd-quota={quota}");
         let quota = format!("--quota-backend-bytes={quota}");
-        let options = EtcdOptions { hosts: &hosts, flags: &[&quota], ..EtcdOptions::default() };
+        let quota = [&*quota];
+        let options =
+            EtcdOptions { hosts: &hosts, flags: &quota, syncs: true, ..EtcdOptions::default() };
         let etcd = Etcd::cluster(n_members, &options);
         let folder = folder();
         std::fs::write(folder.path().join("secret"), "a-secret-that-only-servers-know").unwrap();
@@ -171,7 +173,10 @@ pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fa
     let mut fail_overs = Vec::new();
     cluster.leader(None).await;
     let world = World::new(cluster.clients());
-    let kept = world.server().acquire("kept", "keeper", KEPT_MS, json!({})).await;
+    // Until a server answers: a follower may not know yet who leads.
+    let wish = json!({"owner_id": "keeper", "ttl_ms": KEPT_MS, "request_id": "kept"});
+    let kept = world.ask("/v1/locks/kept/acquire", &wish).await.expect("an answer");
+    assert_eq!(kept.status, 200, "{kept:?}");
     let tasks: Vec<_> =
         (0..N_CLIENTS).map(|n| tokio::spawn(work(world.clone(), n, seed))).collect();
     for fault in faults {

@@ -44,6 +44,24 @@ fn status(cluster: &Cluster) -> Value {
     serde_json::from_str(&cluster.operate(&["cluster", "status", "--json"])).expect("JSON")
 }
 
+/// Waits until every server has noted in its folder that the journal goes as far as it does now. A server does so once
+/// a second.
+async fn until_noted(cluster: &Cluster) {
+    let began = Instant::now();
+    let head = status(cluster)["head"].as_u64().expect("a number");
+    for n in 0..cluster.servers.len() {
+        let file = cluster.path(&format!("n{n}")).join("node.json");
+        let noted = || -> Option<u64> {
+            let text = std::fs::read_to_string(&file).ok()?;
+            serde_json::from_str::<Value>(&text).ok()?["seq"].as_u64()
+        };
+        while noted() < Some(head) {
+            assert!(began.elapsed() < PATIENCE, "n{n} noted {:?} of {head}", noted());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
 /// Waits until etcd has no leader key.
 async fn no_seat_is_taken(cluster: &Cluster) {
     let began = Instant::now();
@@ -108,8 +126,7 @@ async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_go
     let saved = cluster.path("saved");
     cluster.etcd.ctl(&["snapshot", "save", saved.to_str().expect("text")]);
     let late = work(&cluster, 5).await;
-    // Each server records once a second how far the journal goes.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    until_noted(&cluster).await;
     for server in &mut cluster.servers {
         server.take().expect("a server").kill();
     }
@@ -154,8 +171,7 @@ async fn etcd_that_was_put_back_to_before_a_restore_grants_no_token_twice() {
     cluster.operate(&["restore", old]);
     cluster.operate(&["cluster", "resume"]);
     let late = work(&cluster, 3).await;
-    // Each server records once a second how far the journal goes.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    until_noted(&cluster).await;
     cluster.etcd.put_back(&saved);
     let began = Instant::now();
     while status(&cluster)["rewound"] != true {

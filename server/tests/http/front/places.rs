@@ -55,7 +55,7 @@ async fn refusals(local: &Local, setting: &str) -> usize {
 
 /// Waits until all connection slots are in use by clients that do not give them up.
 async fn until_full(address: SocketAddr) {
-    for _ in 0..1000 {
+    for _ in 0..24_000 {
         let answer = ask(address, LIST).await;
         if answer.starts_with("HTTP/1.1 503 ") {
             check_no_place(&answer);
@@ -162,9 +162,11 @@ async fn an_upload_that_only_drips_gives_its_place_up() {
     let mut settings = with_places(1);
     settings.http.header_timeout = Duration::from_secs(1);
     let local = Local::start(settings).await;
-    let opened = ask(local.address, &post("/auth/session", &json!({}))).await;
-    let session = opened.split("\"sessionId\":\"").nth(1).unwrap().split('"').next().unwrap();
+    // On the same connection: a second one could arrive before the only slot is free again.
     let mut dripping = Raw::connect(local.address).await;
+    dripping.send(post("/auth/session", &json!({}))).await;
+    let opened = dripping.answer().await;
+    let session = opened.split("\"sessionId\":\"").nth(1).unwrap().split('"').next().unwrap();
     let head = "PUT /file HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\nAuthorization: Bearer ";
     dripping.send(format!("{head}{session}\r\n\r\nx")).await;
     let mut has_place = false;
@@ -319,8 +321,11 @@ async fn refusals_for_lack_of_a_place_are_counted_by_setting() {
     of_peer.http.connections_per_peer_exempt = [].into();
     for (settings, setting) in [(all, "connections-max"), (of_peer, "connections-per-peer-max")] {
         let local = Local::start(settings).await;
-        local.client.acquire("db", "holder", 60_000, json!({})).await;
+        // All on one connection: a second one could arrive before the only slot is free again.
+        let acquire = json!({"owner_id": "holder", "ttl_ms": 60_000});
         let mut waiter = Raw::connect(local.address).await;
+        waiter.send(post("/v1/locks/db/acquire", &acquire)).await;
+        check(&waiter.answer().await, 200);
         waiter.send(wait("db", "waiter")).await;
         until_waiting(&local, "db", 1).await;
         until_full(local.address).await;
