@@ -389,7 +389,7 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     app.metrics.engine.known.observe_events(app.engine.n_kept_events());
     app.metrics.issuers.observe(app.auth.issuer_states(app.engine.now()));
     if let Some(sign_ins) = app.auth.sign_ins() {
-        app.metrics.sign_ins.set(sign_ins.len() as i64);
+        app.metrics.sign_ins.set(sign_ins.count() as i64);
     }
     let format = Format::wanted(headers);
     let counts = if shows_names { namespaces(&app, &caller).await } else { None };

@@ -108,7 +108,7 @@ impl SignIns {
     }
 
     /// Returns the number of sessions, including those that ended since the last sign-in.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         read(&self.sessions).len()
     }
 
