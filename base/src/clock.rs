@@ -84,6 +84,7 @@ impl Clock for SystemClock {
         nanos.saturating_add_signed(-self.offset)
     }
 
+    #[inline]
     fn wall_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since.as_millis() as i64
@@ -138,6 +139,7 @@ impl Clock for FakeClock {
         self.boottime.load(Relaxed)
     }
 
+    #[inline]
     fn wall_ms(&self) -> i64 {
         self.wall_ms.load(Relaxed)
     }
@@ -201,6 +203,7 @@ impl LockClock {
     }
 
     /// Returns the current instant.
+    #[inline]
     pub fn instant(&self) -> Instant {
         if mutant!(ReceivedByOldClock) {
             return Instant { boottime: self.now().as_nanos() };
@@ -209,6 +212,7 @@ impl LockClock {
     }
 
     /// Converts an instant to lock time, by the clock as it is set now.
+    #[inline]
     pub fn at(&self, instant: Instant) -> Timestamp {
         if mutant!(ReceivedByOldClock) {
             return Timestamp::from_nanos(instant.boottime);
@@ -217,6 +221,7 @@ impl LockClock {
     }
 
     /// Returns the current lock time.
+    #[inline]
     pub fn now(&self) -> Timestamp {
         self.lock_time_at(self.clock.boottime())
     }
@@ -234,6 +239,7 @@ impl LockClock {
 
     /// Converts a lock time to wall-clock milliseconds, assuming that the wall clock is not set in the time
     /// between.
+    #[inline]
     pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
         let seen = self.clock.wall_ms() - millis(self.now());
         let mut offset_ms = self.offset_ms.load(Relaxed);
@@ -244,6 +250,13 @@ impl LockClock {
         millis(at).saturating_add(offset_ms)
     }
 
+    /// Returns what the wall clock shows now. It decides nothing about locks; credentials expire by it.
+    #[inline]
+    pub fn wall_ms(&self) -> i64 {
+        self.wall_ms_of(self.now())
+    }
+
+    #[inline]
     fn lock_time_at(&self, boottime: u64) -> Timestamp {
         if mutant!(LockTimeFromWall) {
             return Timestamp::ZERO + Span::from_millis(self.clock.wall_ms().max(0) as u64);

@@ -3,9 +3,12 @@
 pub mod calendar;
 pub mod clock;
 pub mod complaint;
+pub mod exposure;
+pub mod host;
 #[doc(hidden)]
 pub mod pace;
 pub mod probe;
 pub mod random;
 pub mod runtime;
 pub mod sync;
+pub mod text;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use leasehold_server::auth::NewKey;
+use leasehold_auth::NewKey;
 use serde_json::json;
 
 use crate::ask::told;

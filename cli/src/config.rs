@@ -34,10 +34,11 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use leasehold_core::RetryHint;
+use leasehold_engine as engine;
 use leasehold_server::dialect::{self, Dialect};
+use leasehold_server::http;
 use leasehold_server::http::Listen;
 use leasehold_server::serve::Settings;
-use leasehold_server::{engine, http};
 
 use crate::duration::DurationArg;
 use crate::log;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use leasehold_server::auth::{NewKey, Policy, Right};
+use leasehold_auth::{NewKey, Policy, Right};
 use serde_json::{Value, json};
 
 use crate::ask::{ask, told};

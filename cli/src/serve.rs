@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 
+use leasehold_auth::{Policy, Right};
 use leasehold_base::probe;
 use leasehold_base::runtime;
 use leasehold_core::LockKey;
-use leasehold_server::auth::{Policy, Right};
 use leasehold_server::dialect::Dialect;
 use leasehold_server::serve::{Server, Settings};
 use serde_json::{Map, Value, json};

@@ -12,10 +12,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
+use leasehold_auth::{Caller, Gate};
 use leasehold_core::{LeaseNumber, Limits, LockKey, RetryHint};
+use leasehold_engine::{
+    Archive, AuditLog as _, CountNamespaces, EngineHandle, Mailbox, Mismatch, NamespaceCounts,
+    Probe,
+};
 
-use crate::audit::{Act, Audit, Kind, Mismatch, Part};
-use crate::auth::{Caller, Gate};
+use crate::audit::{Act, Audit, Kind, Part};
 use crate::backup::Backups;
 use crate::cluster::roster::Roster;
 use crate::console::{self, Notices, Samples};
@@ -23,7 +27,6 @@ use crate::content;
 use crate::contract::{self, Health};
 use crate::dialect::{self, Dialect, dav, files};
 use crate::door::{self, Arrival};
-use crate::engine::{Archive, CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Probe};
 use crate::http;
 use crate::http::answers::Answers;
 use crate::metrics::{Format, Metrics};
@@ -367,7 +370,7 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     let (headers, arrival) = (request.headers(), request.extensions().get::<Arrival>());
     let is_asked = arrival.is_none_or(|arrival| !arrival.link.is_for_metrics);
     let shows_names = is_asked || app.http.metrics_listen_namespaces;
-    app.metrics.observe_health(app.engine.health(), app.engine.wall_ms());
+    app.metrics.engine.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
     app.metrics.tasks.downloads.set(app.answers.n_downloads() as i64);
@@ -383,10 +386,10 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     if let Some(backups) = &app.backups {
         app.metrics.observe_backups(backups.age(), backups.n_failures());
     }
-    app.metrics.known.observe_events(app.engine.n_kept_events());
+    app.metrics.engine.known.observe_events(app.engine.n_kept_events());
     app.metrics.issuers.observe(app.auth.issuer_states(app.engine.now()));
     if let Some(sign_ins) = app.auth.sign_ins() {
-        app.metrics.sign_ins.set(sign_ins.len() as i64);
+        app.metrics.sign_ins.set(sign_ins.count() as i64);
     }
     let format = Format::wanted(headers);
     let counts = if shows_names { namespaces(&app, &caller).await } else { None };

@@ -15,6 +15,7 @@ use leasehold_base::clock::Clock;
 use leasehold_base::probe;
 use leasehold_base::sync::lock;
 
+use leasehold_auth::governed;
 use leasehold_store::{self as store, sqlite};
 
 /// How the name of a backup begins. What comes then is when it was taken.
@@ -51,6 +52,10 @@ pub struct Taken {
 
 /// A backup is asked for by somebody.
 pub(crate) struct TakeBackup;
+
+governed! {
+    TakeBackup: |_asked, caller| caller.check_admin();
+}
 
 /// Why there is none.
 #[derive(Debug)]

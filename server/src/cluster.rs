@@ -9,11 +9,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::door::is_host;
-use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
 use leasehold_base::clock::Clock;
+use leasehold_base::host::is_host;
+use leasehold_engine::{self as engine, Engine, EngineHandle};
 use leasehold_store::{Error, NodeFolder, Peering};
 pub use location::Location;
 use roster::Roster;
@@ -300,6 +300,7 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
     use leasehold_base::clock::Clock;
+    use leasehold_base::host::is_host;
     use leasehold_store::Seat;
 
     /// What needs etcd cannot be done.
@@ -343,7 +344,7 @@ pub(crate) async fn start(
     let begin = move || {
         let limits = engine.limits.clone();
         let (seat, roster) = built::seat(options, &reached, folder, limits, clock.clone())?;
-        let (engine, handle) = Engine::take_part(engine, seat, clock, metrics)?;
+        let (engine, handle) = Engine::take_part(engine, seat, clock, metrics.engine.clone())?;
         Ok((engine, handle, roster))
     };
     let begun = tokio::task::spawn_blocking(begin).await;

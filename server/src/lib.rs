@@ -2,7 +2,6 @@
 
 pub mod app;
 pub mod audit;
-pub mod auth;
 pub mod backup;
 pub mod cluster;
 mod console;
@@ -10,17 +9,12 @@ mod content;
 mod contract;
 pub mod dialect;
 pub mod door;
-pub mod engine;
-pub mod exposure;
 pub mod http;
-mod mac;
 pub mod metrics;
 mod operator;
 mod page;
 mod peer;
+mod reload;
 pub mod serve;
 pub mod trace;
 pub mod webhook;
-
-// The rounds of the engine name these by short paths, which a test with loom defines in another way.
-use leasehold_base::sync;

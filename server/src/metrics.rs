@@ -1,50 +1,28 @@
 //! What is counted, for `/metrics`. No lock names: there may be millions.
 
-mod book;
-mod cluster;
-mod disk;
 mod issuers;
-mod known;
-mod lease;
 mod namespaces;
-mod op;
 mod process;
-mod refusal;
-mod session;
 mod tasks;
 mod text;
-mod timing;
 
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Counts, Footprint};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode_eof;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 
-use crate::dialect::Dialect;
-use crate::engine::NamespaceCounts;
-use book::Book;
-use cluster::ClusterMetrics;
-pub(crate) use cluster::{Resolved, Turn};
-use disk::DiskMetrics;
+use crate::dialect;
 use issuers::IssuerMetrics;
-use lease::Leases;
-use leasehold_store::{Health, JournalSize};
-pub use op::Op;
-use op::Ops;
+use leasehold_engine::NamespaceCounts;
+use leasehold_engine::metrics::{Book, EngineMetrics, NoLabels, ResultLabel, Shown};
 use process::Process;
-pub(crate) use refusal::Refusals;
-use session::sessions_of_each;
 use tasks::Tasks;
 pub(crate) use text::Format;
-pub use timing::Timing;
-use timing::{Scale, Shown};
 
 /// What has a budget in bytes.
 const BYTES: [(&str, &str); 5] = [
@@ -56,18 +34,8 @@ const BYTES: [(&str, &str); 5] = [
 ];
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-pub(crate) struct ResultLabel {
-    pub(crate) result: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ReasonLabel {
     reason: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct DialectLabel {
-    dialect: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -75,9 +43,6 @@ struct CommandLabel {
     command: &'static str,
     result: &'static str,
 }
-
-/// For what is there once or not at all.
-type NoLabels = [(&'static str, &'static str); 0];
 
 /// Which answers are counted together.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -108,32 +73,14 @@ pub(crate) struct Load {
 pub struct Metrics {
     book: Book,
     process: Process,
-    pub(crate) ops: Ops,
-    pub(crate) leases: Leases,
-    /// Requests that met a limit.
-    pub(crate) refusals: Refusals,
+    /// What the engine counts.
+    pub engine: Arc<EngineMetrics>,
     pub(crate) tasks: Tasks,
-    locks_held: Gauge,
-    leases_held: Gauge,
-    n_waiting: Gauge,
-    n_sessions: Vec<(Dialect, Gauge)>,
-    n_convoys: Gauge,
     webhooks: Family<ResultLabel, Counter>,
     webhook_queue: Gauge,
-    n_namespaces: Gauge,
-    bytes: [Gauge; 5],
-    queue_depth: Gauge<i64, AtomicI64>,
-    journal_records: Gauge,
-    journal_written: Counter<u64, AtomicU64>,
-    journal_bytes: Gauge,
-    fold_failures: Counter,
     /// Of the one that has backups; nothing is shown of others.
     backup_age: Family<NoLabels, Gauge>,
     backup_failures: Family<NoLabels, Counter>,
-    /// From a batch being applied to its record being durable.
-    pub commit_latency: Timing,
-    /// Requests per record.
-    pub batch_size: Histogram,
     /// Connections open.
     pub connections: Gauge,
     /// Bytes of all files.
@@ -163,9 +110,6 @@ pub struct Metrics {
     audit_left_out: Family<NoLabels, Counter>,
     audit_failing: Family<NoLabels, Gauge>,
     redis: Family<CommandLabel, Counter>,
-    pub(crate) cluster: ClusterMetrics,
-    disk: DiskMetrics,
-    pub(crate) known: known::Known,
     pub(crate) issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
     /// Answers to requests, by route and status.
@@ -185,30 +129,15 @@ impl Metrics {
         ];
         book.add("leasehold_build", "Which server this is", Info::new(build));
         let process = Process::register(&mut book);
-        let ops = Ops::register(&mut book);
-        let leases = Leases::register(&mut book);
-        let refusals = Refusals::register(&mut book);
+        let dialects = dialect::ALL.iter().map(|known| (known.number(), known.to_string()));
+        let engine = EngineMetrics::register(&mut book, &dialects.collect::<Vec<_>>());
         let tasks = Tasks::register(&mut book);
         let metrics = Self {
             process,
-            ops,
-            leases,
-            refusals,
+            engine: Arc::new(engine),
             tasks,
-            locks_held: Gauge::default(),
-            leases_held: Gauge::default(),
-            n_waiting: Gauge::default(),
-            n_sessions: sessions_of_each(&mut book),
-            n_convoys: Gauge::default(),
             webhooks: Family::default(),
             webhook_queue: Gauge::default(),
-            n_namespaces: Gauge::default(),
-            bytes: Default::default(),
-            queue_depth: Gauge::default(),
-            journal_records: Gauge::default(),
-            journal_written: Counter::default(),
-            journal_bytes: Gauge::default(),
-            fold_failures: Counter::default(),
             backup_age: Family::default(),
             backup_failures: Family::default(),
             auth_stale: Family::default(),
@@ -219,8 +148,6 @@ impl Metrics {
             audit_lost: Family::default(),
             audit_left_out: Family::default(),
             audit_failing: Family::default(),
-            commit_latency: Timing::new(Scale::WORK),
-            batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
@@ -231,9 +158,6 @@ impl Metrics {
             streams: Gauge::default(),
             streams_open: Gauge::default(),
             redis: Family::default(),
-            cluster: ClusterMetrics::registered(&mut book),
-            disk: DiskMetrics::registered(&mut book),
-            known: known::Known::register(&mut book),
             issuers: IssuerMetrics::registered(&mut book),
             spans: Family::default(),
             answers: Family::default(),
@@ -244,39 +168,39 @@ impl Metrics {
 
     fn registered(mut self) -> Self {
         let r = &mut self.book;
-        r.add("locks_held", "Locks that are held", self.locks_held.clone());
+        r.add("locks_held", "Locks that are held", self.engine.locks_held.clone());
         let help =
             "Active leases, without the shares that locks on files take of the folders around them";
-        r.add("leasehold_leases_held", help, self.leases_held.clone());
-        r.add("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
+        r.add("leasehold_leases_held", help, self.engine.leases_held.clone());
+        r.add("leasehold_waiters", "Leases waiting for their lock", self.engine.n_waiting.clone());
         let help = "Notes sent to the webhook, by result";
         r.add("leasehold_webhooks", help, self.webhooks.clone());
         let help = "Notes waiting to be sent to the webhook";
         r.add("leasehold_webhook_queue", help, self.webhook_queue.clone());
         let help = "Locks that are free though a group waits for them";
-        r.add("leasehold_convoy_locks", help, self.n_convoys.clone());
+        r.add("leasehold_convoy_locks", help, self.engine.n_convoys.clone());
         r.add(
             "leasehold_queue_depth",
             "Requests nobody has looked at yet",
-            self.queue_depth.clone(),
+            self.engine.queue_depth.clone(),
         );
-        let records = self.journal_records.clone();
+        let records = self.engine.journal_records.clone();
         r.add("leasehold_journal_records", "Journal records not trimmed yet", records);
-        let written = self.journal_written.clone();
+        let written = self.engine.journal_written.clone();
         r.add("leasehold_journal_written_bytes", "Bytes of records since the start", written);
-        let bytes = self.journal_bytes.clone();
+        let bytes = self.engine.journal_bytes.clone();
         r.add("leasehold_journal_bytes", "Bytes of records not in the tables yet", bytes);
-        let failures = self.fold_failures.clone();
+        let failures = self.engine.fold_failures.clone();
         r.add("leasehold_fold_failures", "Folds of the journal that failed", failures);
         let age = self.backup_age.clone();
         r.add("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
         let failures = self.backup_failures.clone();
         r.add("leasehold_backup_failures", "Backups that failed", failures);
-        let commit = Shown::one(&self.commit_latency);
+        let commit = Shown::one(&self.engine.commit_latency);
         r.add("leasehold_commit_seconds", "Making one record durable", commit);
-        r.add("leasehold_batch_size", "Requests per record", self.batch_size.clone());
+        r.add("leasehold_batch_size", "Requests per record", self.engine.batch_size.clone());
         r.add("leasehold_connections", "Connections open", self.connections.clone());
-        r.add("leasehold_namespaces", "Namespaces", self.n_namespaces.clone());
+        r.add("leasehold_namespaces", "Namespaces", self.engine.n_namespaces.clone());
         r.add("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
         let help = "Bytes of long answers that are being sent";
         r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
@@ -288,7 +212,7 @@ impl Metrics {
         r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());
         let help = "HTTP/2 requests, including refused ones whose response is not taken";
         r.add("leasehold_streams_open", help, self.streams_open.clone());
-        for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
+        for (gauge, (name, help)) in self.engine.bytes.iter().zip(BYTES) {
             r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }
         let help = "Spans of traces, by what became of them";
@@ -328,8 +252,12 @@ impl Metrics {
 
     /// What there is to do, for charts.
     pub(crate) fn load(&self) -> Load {
-        let n_granted = self.ops.n_granted();
-        Load { n_held: self.leases_held.get(), n_waiting: self.n_waiting.get(), n_granted }
+        let n_granted = self.engine.ops.n_granted();
+        Load {
+            n_held: self.engine.leases_held.get(),
+            n_waiting: self.engine.n_waiting.get(),
+            n_granted,
+        }
     }
 
     /// As `/metrics` shows it to those who may not know what there is in each namespace.
@@ -355,39 +283,6 @@ impl Metrics {
     /// What every metric is called by those who read it, whether or not there is anything to show of it now.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.book.names().chain(namespaces::SHOWN.iter().map(|(name, _)| *name))
-    }
-
-    pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_asked: usize) {
-        self.locks_held.set(counts.n_held as i64);
-        self.leases_held.set(counts.n_held_leases as i64);
-        self.known.observe(counts);
-        self.n_waiting.set(counts.n_waiting as i64);
-        self.n_convoys.set(counts.n_convoys as i64);
-        self.n_namespaces.set(counts.n_namespaces as i64);
-        let Footprint { metadata, names, requests, queues, ended } = counts.bytes;
-        for (gauge, n) in self.bytes.iter().zip([metadata, names, requests, queues, ended]) {
-            gauge.set(n as i64);
-        }
-        self.queue_depth.set(n_asked as i64);
-        self.journal_records.set(journal.n_records as i64);
-        let known = self.journal_written.get();
-        self.journal_written.inc_by(journal.n_bytes_written.saturating_sub(known));
-    }
-
-    /// How many sessions each dialect has, to be called when one has begun or ended.
-    pub(crate) fn observe_sessions(&self, n_sessions: impl Fn(leasehold_core::Dialect) -> usize) {
-        for (dialect, gauge) in &self.n_sessions {
-            gauge.set(n_sessions(dialect.number()) as i64);
-        }
-    }
-
-    /// What is looked up only when somebody asks.
-    pub(crate) fn observe_health(&self, health: &Health, wall_ms: i64) {
-        self.cluster.observe(health.pulse(), health.room(), wall_ms);
-        self.disk.observe(health.disk());
-        self.journal_bytes.set(health.n_bytes() as i64);
-        let known = self.fold_failures.get();
-        self.fold_failures.inc_by(health.n_failures().saturating_sub(known));
     }
 
     /// A connection ended before its first request could be sent.

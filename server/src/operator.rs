@@ -1,15 +1,16 @@
 //! What an operator takes away from others, by the API or by the console: the same steps, and the same lines in the log
 //! and in the audit file.
 
+use leasehold_auth::{Caller, Denied, Right, View};
+use leasehold_base::text::harmless;
 use leasehold_core::{
     EndSession, LeaseRecord, LeaseView, LockKey, Rejection, Revoke, SessionNumber, SessionRecord,
     Target, Whose, is_share,
 };
+use leasehold_engine::{self as engine, ListHoldings, ListSessions};
 
 use crate::app::App;
-use crate::auth::{Caller, Denied, Right, View};
 use crate::dialect::grip;
-use crate::engine::{self, ListHoldings, ListSessions, harmless};
 
 /// Takes a lock away from whom `target` names, all of whom hold this one.
 pub(crate) async fn revoke<E>(

@@ -10,25 +10,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_auth::{self as auth, Gate};
 use leasehold_base::clock::{Clock, SystemClock};
 use leasehold_core::RetryHint;
+use leasehold_engine::{self as engine, AuditLog, Engine, EngineHandle};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::audit::{self, Audit};
-use crate::auth::{self, Gate, reload};
 use crate::backup::{self, Backups};
 use crate::cluster;
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
-use crate::engine::{self, Engine, EngineHandle};
 use crate::http::places::Places;
 use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
 use crate::http::{self, Listen, TlsFiles};
 use crate::metrics::Metrics;
 use crate::peer::{self, Peers};
+use crate::reload;
 use crate::trace::{self, Tracer};
 use crate::webhook::{self, Webhook};
 use begin::{Own, begin};
@@ -413,7 +414,7 @@ fn audited(
     data: &Option<PathBuf>,
     history: Option<(PathBuf, store::history::Bounds)>,
 ) -> engine::Options {
-    let audit = audit.clone().map(|audit| (audit, data.clone()));
+    let audit = audit.clone().map(|audit| (audit as Arc<dyn AuditLog>, data.clone()));
     let history = history.map(|(data, bounds)| engine::HistoryOptions { data, bounds });
     engine::Options { audit, history, ..options }
 }

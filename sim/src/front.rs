@@ -14,10 +14,10 @@ use leasehold_core::{
     OpenSession, Other, Owner, Proof, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke,
     Secret, SessionDigest, Span, Target,
 };
-use leasehold_server::door::Door;
-use leasehold_server::engine::{
+use leasehold_engine::{
     Ask, EngineHandle, Error, Expiry, ReadLock, WaitFor, WaitForAll, Waited, WaitedAll,
 };
+use leasehold_server::door::Door;
 
 use crate::chance::Chance;
 use crate::history::OperationId;

@@ -9,8 +9,8 @@ use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use http_body_util::BodyExt;
 use leasehold_core::{LeaseId, LeaseNumber, Mode, Secret, Token};
+use leasehold_engine::Expiry;
 use leasehold_server::door::{Door, Visitor};
-use leasehold_server::engine::Expiry;
 use serde_json::{Value, json};
 
 use crate::front::{name, namespace};

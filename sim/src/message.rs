@@ -1,7 +1,7 @@
 //! The messages between clients and the server: those of the native dialect, but not as text.
 
 use leasehold_core::{LeaseId, Mode, Token};
-use leasehold_server::engine::Expiry;
+use leasehold_engine::Expiry;
 
 /// The index of a lock in the plan.
 pub type Lock = usize;

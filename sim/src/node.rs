@@ -5,8 +5,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use leasehold_core::RetryHint;
+use leasehold_engine::{EngineHandle, Options, Stepped};
 use leasehold_server::app::App;
-use leasehold_server::engine::{EngineHandle, Options, Stepped};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::{dialect, http};
 use leasehold_store::Error;
@@ -66,7 +66,8 @@ impl Node {
         self.machine.show(&self.clock, now);
         let store = Box::new(SimStore::new(self.disk.clone()));
         let (metrics, limits) = (Arc::new(Metrics::new()), options.limits.clone());
-        let (engine, handle) = Stepped::start(options, store, self.clock.clone(), metrics.clone())?;
+        let (engine, handle) =
+            Stepped::start(options, store, self.clock.clone(), metrics.engine.clone())?;
         let (http, dialect) = (http::Options::default(), dialect::Options::default());
         let app = App::new(handle.clone(), metrics, http, RetryHint::default(), dialect, limits);
         let workers = (0..n_workers).map(|_| Worker::new(&app, self.secrets.fork())).collect();

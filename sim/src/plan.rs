@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{Limits, Mode, Span};
-use leasehold_server::engine::Options;
+use leasehold_engine::Options;
 
 use crate::chance::Chance;
 use crate::time::{MS, Rate, SECOND, Time};

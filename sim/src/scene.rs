@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_base::clock::{Clock, FakeClock, LockClock, Moment};
 use leasehold_core::{Acquire, Span, Timestamp};
+use leasehold_engine::{self as engine, Take, WaitFor};
 use leasehold_etcd::{Op, Txn};
-use leasehold_server::engine::{self, Take, WaitFor};
 use leasehold_store::{Draft, Error, News, Seat, etcd};
 
 use crate::etcd::{Client, Request};

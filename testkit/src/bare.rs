@@ -7,10 +7,10 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use leasehold_base::clock::FakeClock;
+use leasehold_engine::Engine;
 use leasehold_server::app::App;
 use leasehold_server::dialect;
 use leasehold_server::door::{Answer, Door, Visitor};
-use leasehold_server::engine::Engine;
 use leasehold_server::metrics::Metrics;
 use leasehold_store::memory::MemoryStore;
 
@@ -30,7 +30,7 @@ impl Bare {
         let limits = settings.engine.limits.clone();
         let (store, clock) = (Box::new(MemoryStore::default()), Arc::new(FakeClock::default()));
         let (_, engine) =
-            Engine::start(settings.engine, store, clock, metrics.clone()).expect("a start");
+            Engine::start(settings.engine, store, clock, metrics.engine.clone()).expect("a start");
         let (http, retry) = (settings.http, settings.retry);
         let app = App::new(engine, metrics, http, retry, settings.dialect, limits);
         let app = app.keep_content(None).expect("a folder");

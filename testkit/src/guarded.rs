@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use leasehold_server::auth::NewKey;
+use leasehold_auth::NewKey;
 use tempfile::TempDir;
 
 /// The files of a policy, in a separate directory. The rules must contain `key-files = ["keys.toml"]`.

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_auth as auth;
 use leasehold_base::clock::FakeClock;
 use leasehold_core::{RetryHint, Span};
+use leasehold_engine as engine;
 use leasehold_server::dialect::files;
 use leasehold_server::serve::{Server, Settings};
-use leasehold_server::{auth, dialect, engine, http};
+use leasehold_server::{dialect, http};
 use leasehold_store::sqlite::Space;
 
 use crate::client::Client;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use leasehold_server::auth;
+use leasehold_auth as auth;
 use leasehold_server::http::Listen;
 
 use crate::duration::DurationArg;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leasehold_server::auth::Policy;
+use leasehold_auth::Policy;
 use leasehold_server::http::TlsFiles;
 
 use super::finding::Finding;

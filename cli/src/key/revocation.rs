@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::api::RevokeAllRequest;
 use leasehold::{Client, Error};
-use leasehold_server::auth::{PREFIX, Policy, RELOAD_EVERY};
+use leasehold_auth::{PREFIX, Policy, RELOAD_EVERY};
 use serde_json::json;
 
 use super::{RevokeArgs, parse};

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use leasehold_server::auth::{Policy, Surroundings};
-use leasehold_server::exposure::{self, Trusted};
+use leasehold_auth::{Policy, Surroundings};
+use leasehold_base::exposure::{self, Trusted};
 use leasehold_server::serve::Settings;
 
 use crate::config::Args;

@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use super::By;
 use super::part::Part;
-use crate::auth::ANONYMOUS;
+use leasehold_auth::{ANONYMOUS, By};
 
 const SECOND_MS: i64 = 1000;
 /// Maximum clients whose omitted refusals are reported one by one; those of the others are reported together.

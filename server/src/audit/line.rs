@@ -3,58 +3,20 @@
 
 use std::sync::Arc;
 
+use leasehold_auth::{By, Right};
 use leasehold_base::calendar;
-use leasehold_core::{Asker, Ending, Fact, LockKey, Note, What};
+use leasehold_core::{Ending, Fact, LockKey, Note, What};
+use leasehold_engine::Mismatch;
 use leasehold_store::{Cursor, EventId};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::auth::Right;
 use crate::dialect;
 
 /// Maximum characters of a client's claim.
 const CLAIMED_CHARS_MAX: usize = 256;
 /// Maximum characters of a name.
 const NAME_CHARS_MAX: usize = 4096;
-
-/// The actor of an audit record, as verified by the server.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct By {
-    pub(crate) principal: Arc<str>,
-    /// The id of the credential.
-    pub(crate) credential: Arc<str>,
-    /// The rule that granted the request.
-    pub(crate) rule: Arc<str>,
-    /// The client's address.
-    pub(crate) peer: Arc<str>,
-}
-
-/// Omits empty members.
-impl Serialize for By {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = [
-            ("principal", &*self.principal),
-            ("credential", &*self.credential),
-            ("rule", &*self.rule),
-            ("peer", &*self.peer),
-        ];
-        serializer.collect_map(members.into_iter().filter(|(_, text)| !text.is_empty()))
-    }
-}
-
-impl By {
-    /// Returns the server itself as the actor.
-    pub(crate) fn server() -> Self {
-        Self { principal: "server".into(), ..Self::default() }
-    }
-}
-
-impl From<&Asker> for By {
-    fn from(asker: &Asker) -> Self {
-        let Asker { principal, credential, rule, peer, .. } = asker.clone();
-        Self { principal, credential, rule, peer }
-    }
-}
 
 /// A request that was refused for lack of authentication, of rights or of quota.
 #[derive(Debug)]
@@ -68,17 +30,6 @@ pub(crate) struct Refused<'a> {
     pub(crate) wanted: Option<(Right, LockKey)>,
     /// The request id that the client claims.
     pub(crate) request_id: Option<&'a str>,
-}
-
-/// A renewal or release with a wrong proof of an existing lease.
-#[derive(Debug)]
-pub(crate) struct Mismatch {
-    pub(crate) by: By,
-    /// The operation of the request.
-    pub(crate) operation: &'static str,
-    /// The lock of the lease.
-    pub(crate) lock: LockKey,
-    pub(crate) lease: u64,
 }
 
 /// The outcome of a [`Mismatch`].

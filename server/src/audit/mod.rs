@@ -17,13 +17,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use leasehold_auth::By;
 use leasehold_base::sync::lock;
 use leasehold_core::Fact;
+use leasehold_engine::{AuditLog, Mismatch};
 use leasehold_store::{Cursor, Event, EventId};
 
 pub use file::rotated;
 use flood::{LeftOut, Rate};
-pub(crate) use line::{Act, By, Kind, Mismatch, Refused};
+pub(crate) use line::{Act, Kind, Refused};
 pub(crate) use part::Part;
 pub use part::files;
 use sink::Sink;
@@ -139,92 +141,11 @@ impl Audit {
         }))
     }
 
-    /// Records the start of a server that continues after the record `seq`.
-    ///
-    /// First writes the lines that a crash prevented: events that the store still has, and older ones from history.
-    /// Those from history lack the actor.
-    pub(crate) fn begin(
-        &self,
-        (generation, seq): (u64, u64),
-        known: &[Event],
-        data: Option<&Path>,
-        wall_ms: i64,
-    ) {
-        let mut sink = self.sink();
-        if let Some(last) = sink.last().filter(|last| last.generation == generation) {
-            let before = known.first().map(|event| event.id);
-            let older = data.map_or_else(Vec::new, |data| catch_up::read(data, last.id, before));
-            for event in older.iter().chain(known).filter(|event| event.id > last.id) {
-                let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
-                sink.add(Part::Access, &line);
-            }
-        }
-        let id = EventId { seq, index: u32::MAX };
-        sink.is_at(Cursor { generation, id });
-        let started = line::of_act(&Act::new("start", By::server()), &sink.place(), wall_ms);
-        // `FILE` shows where the lines about leases continue; `FILE.admin` is kept for longer.
-        sink.add(Part::Access, &started);
-        sink.add(Part::Admin, &started);
-        self.flush(&mut sink);
-    }
-
-    /// Writes a line for each fact of a journal record, in order.
-    pub(crate) fn tell(&self, (generation, seq): (u64, u64), facts: &[Fact], at_ms: i64) {
-        if facts.is_empty() {
-            return;
-        }
-        let mut sink = self.sink();
-        for (index, fact) in facts.iter().enumerate() {
-            let id = EventId { seq, index: index as u32 };
-            sink.add(Part::Access, &line::of_fact(generation, id, fact, at_ms));
-            sink.is_at(Cursor { generation, id });
-        }
-        self.flush(&mut sink);
-    }
-
-    /// Writes lines for events that this server committed as leader and could not audit then. Skips events that are
-    /// already in the file.
-    pub(crate) fn tell_late<'e>(&self, generation: u64, events: impl Iterator<Item = &'e Event>) {
-        let mut sink = self.sink();
-        let Some(mut last) = sink.last().filter(|last| last.generation == generation) else {
-            return;
-        };
-        let after = last.id;
-        for event in events.filter(|event| event.id > after) {
-            let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
-            sink.add(Part::Access, &line);
-            last = Cursor { generation, id: event.id };
-        }
-        sink.is_at(last);
-        self.flush(&mut sink);
-    }
-
-    /// Does the same as [`Audit::tell_late`] for one record.
-    pub(crate) fn tell_late_record(
-        &self,
-        (generation, seq): (u64, u64),
-        facts: &[Fact],
-        at_ms: i64,
-    ) {
-        let id = EventId { seq, index: 0 };
-        let is_new = |last: Cursor| last.generation == generation && last.id < id;
-        if self.sink().last().is_some_and(is_new) {
-            self.tell((generation, seq), facts, at_ms);
-        }
-    }
-
     /// Writes a line for a refused request, unless there were too many.
     pub(crate) fn refused(&self, refused: &Refused<'_>, wall_ms: i64) {
         let outcome = line::outcome_of(refused.status);
         self.refuse(&refused.by, outcome, wall_ms, |after| {
             line::of_refusal(refused, after, wall_ms)
-        });
-    }
-
-    /// Writes a line for a wrong proof of an existing lease, unless there were too many.
-    pub(crate) fn mismatched(&self, mismatch: &Mismatch, wall_ms: i64) {
-        self.refuse(&mismatch.by, line::MISMATCH, wall_ms, |after| {
-            line::of_mismatch(mismatch, after, wall_ms)
         });
     }
 
@@ -292,11 +213,6 @@ impl Audit {
         Rate { of_all: refusals_per_second, of_each: refusals_per_client }
     }
 
-    /// Returns whether changes must be refused because they could not be audited.
-    pub(crate) fn refuses(&self) -> bool {
-        self.options.failure == OnFailure::Refuse && self.is_failing.load(Relaxed)
-    }
-
     /// Retries lines that could not be written, and writes how many refusals were left out.
     pub(crate) fn tend(&self, wall_ms: i64) {
         let mut sink = self.sink();
@@ -350,5 +266,78 @@ impl Audit {
 
     fn sink(&self) -> MutexGuard<'_, Sink> {
         lock(&self.sink)
+    }
+}
+
+impl AuditLog for Audit {
+    fn begin(
+        &self,
+        (generation, seq): (u64, u64),
+        known: &[Event],
+        data: Option<&Path>,
+        wall_ms: i64,
+    ) {
+        let mut sink = self.sink();
+        if let Some(last) = sink.last().filter(|last| last.generation == generation) {
+            let before = known.first().map(|event| event.id);
+            let older = data.map_or_else(Vec::new, |data| catch_up::read(data, last.id, before));
+            for event in older.iter().chain(known).filter(|event| event.id > last.id) {
+                let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
+                sink.add(Part::Access, &line);
+            }
+        }
+        let id = EventId { seq, index: u32::MAX };
+        sink.is_at(Cursor { generation, id });
+        let started = line::of_act(&Act::new("start", By::server()), &sink.place(), wall_ms);
+        // `FILE` shows where the lines about leases continue; `FILE.admin` is kept for longer.
+        sink.add(Part::Access, &started);
+        sink.add(Part::Admin, &started);
+        self.flush(&mut sink);
+    }
+
+    fn tell(&self, (generation, seq): (u64, u64), facts: &[Fact], at_ms: i64) {
+        if facts.is_empty() {
+            return;
+        }
+        let mut sink = self.sink();
+        for (index, fact) in facts.iter().enumerate() {
+            let id = EventId { seq, index: index as u32 };
+            sink.add(Part::Access, &line::of_fact(generation, id, fact, at_ms));
+            sink.is_at(Cursor { generation, id });
+        }
+        self.flush(&mut sink);
+    }
+
+    fn tell_late(&self, generation: u64, events: &mut dyn Iterator<Item = &Event>) {
+        let mut sink = self.sink();
+        let Some(mut last) = sink.last().filter(|last| last.generation == generation) else {
+            return;
+        };
+        let after = last.id;
+        for event in events.filter(|event| event.id > after) {
+            let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
+            sink.add(Part::Access, &line);
+            last = Cursor { generation, id: event.id };
+        }
+        sink.is_at(last);
+        self.flush(&mut sink);
+    }
+
+    fn tell_late_record(&self, (generation, seq): (u64, u64), facts: &[Fact], at_ms: i64) {
+        let id = EventId { seq, index: 0 };
+        let is_new = |last: Cursor| last.generation == generation && last.id < id;
+        if self.sink().last().is_some_and(is_new) {
+            self.tell((generation, seq), facts, at_ms);
+        }
+    }
+
+    fn mismatched(&self, mismatch: &Mismatch, wall_ms: i64) {
+        self.refuse(&mismatch.by, line::MISMATCH, wall_ms, |after| {
+            line::of_mismatch(mismatch, after, wall_ms)
+        });
+    }
+
+    fn refuses(&self) -> bool {
+        self.options.failure == OnFailure::Refuse && self.is_failing.load(Relaxed)
     }
 }

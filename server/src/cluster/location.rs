@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::door::is_host;
+use leasehold_base::host::is_host;
 
 /// Where a store is that several servers share: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -87,7 +87,7 @@ impl Roster {
         loop {
             ticks.tick().await;
             if let Ok(status) = self.now().await.status {
-                metrics.cluster.has_nodes(status.nodes.len());
+                metrics.engine.cluster.has_nodes(status.nodes.len());
             }
         }
     }

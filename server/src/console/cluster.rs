@@ -166,7 +166,7 @@ fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
                 }
                 dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
                 @if let Some(status) = status {
-                    @if let Some(epoch) = app.metrics.cluster.epoch() {
+                    @if let Some(epoch) = app.metrics.engine.cluster.epoch() {
                         dt { "Epoch" } dd { (epoch) " " span.dim { "one more each time a server takes the lead" } }
                     }
                     dt { "Format of the store" } dd { (status.format) }

@@ -2,10 +2,10 @@
 //! seen.
 
 use leasehold_core::LockKey;
+use leasehold_engine::Place;
 
 use super::visit::Trouble;
 use crate::dialect::cursor;
-use crate::engine::Place;
 
 /// Maximum length: the hexadecimal digits of a namespace, a name and some punctuation.
 const BYTES_MAX: usize = 16 * 1024;

@@ -1,13 +1,13 @@
 //! The files page: lists a folder and shows which files are locked, and by whom.
 
 use axum::response::Response;
+use leasehold_auth::Right;
 use leasehold_core::{LockKey, LockView, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::locks::{self, owner, standing, time_left};
 use super::visit::{Trouble, Visit, address};
-use crate::auth::Right;
 use crate::content::{Entry, Error, FilePath, Found, Listing, ToRead};
 use crate::page::{Page, Place, Text, bytes, day, name, title};
 
@@ -78,7 +78,7 @@ async fn list(visit: &Visit, params: &Params) -> Result<(FilePath, Listing), Tro
     // Without authentication, files can still be restricted to clients with a session.
     if !visit.caller.is_asked() && !visit.app.dialect.files.is_public {
         let why = "files are only for those with a session on this server (files-public)";
-        return Err(Trouble::Denied(crate::auth::Denied::Forbidden(why.into())));
+        return Err(Trouble::Denied(leasehold_auth::Denied::Forbidden(why.into())));
     }
     let path = format!("/{}", params.path.trim_matches('/'));
     let path = FilePath::plain(&path).ok_or_else(nothing)?;

@@ -7,15 +7,15 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::LockKey;
+use leasehold_engine::{Interest, Next, Reader};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::visit::{Trouble, Visit};
-use crate::auth::{Caller, Right};
-use crate::engine::{Interest, Next, Reader};
 use crate::http::answers::Sending;
 
 /// Interval of keep-alive messages. A page that misses a few of them assumes that its connection is dead.
@@ -71,7 +71,7 @@ async fn tell(visit: Visit, mut reader: Reader, sender: mpsc::Sender<Bytes>, _se
     let over = async {
         tokio::select! {
             () = app.engine.stopped() => {}
-            _ = caller.denied(&app.engine, check) => {}
+            _ = caller.denied(app.engine.clock(), check) => {}
             () = sender.closed() => {}
         }
     };

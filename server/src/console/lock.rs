@@ -2,16 +2,16 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use leasehold_auth::Right;
 use leasehold_core::{LeaseView, LockKey, LockView, Mode, Phase, Timestamp};
+use leasehold_engine::ReadLock;
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::locks::{owner, reserved, standing, time_left};
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{reason, timeline};
-use crate::auth::Right;
 use crate::dialect;
-use crate::engine::ReadLock;
 use crate::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
 
 /// Maximum number of waiters that the page shows.

@@ -1,16 +1,16 @@
 //! The list of locks in all namespaces that the user can read, with search, filters, sorting and pages.
 
 use axum::response::Response;
+use leasehold_auth::View;
 use leasehold_core::{LapseRecord, LeaseView, LockKey, LockView, Owner, Span, Timestamp};
+use leasehold_engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::cursor;
 use super::sample::Samples;
 use super::visit::{Trouble, Visit, address, of_lock};
-use crate::auth::View;
 use crate::dialect::{self, Dialect};
-use crate::engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
 use crate::http::spelled::{meant, spelled};
 use crate::page::{Page, Place, Shape, Text, ago, count, left, name, state, tag, title};
 

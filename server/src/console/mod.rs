@@ -30,10 +30,10 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{any, get};
+use leasehold_auth::Denied;
 use maud::html;
 
 use crate::app::App;
-use crate::auth::Denied;
 use crate::door::Arrival;
 use crate::http::media;
 use crate::page::{self, Page, Viewer};

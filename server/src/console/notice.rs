@@ -17,7 +17,7 @@ pub(crate) struct Notices(Mutex<VecDeque<(String, String)>>);
 impl Notices {
     /// Stores a notice and returns its id.
     pub(super) fn leave(&self, text: String) -> String {
-        let id = crate::auth::hex(&leasehold_base::random::bytes::<16>());
+        let id = leasehold_auth::hex(&leasehold_base::random::bytes::<16>());
         let mut kept = lock(&self.0);
         if kept.len() == KEPT {
             kept.pop_front();

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use leasehold_auth::Right;
 use leasehold_core::{LeaseView, LockKey, Target};
 use serde::Deserialize;
 
@@ -12,7 +13,6 @@ use super::sign_in;
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{form, reason};
 use crate::app::App;
-use crate::auth::Right;
 use crate::dialect::{self, grip};
 use crate::operator;
 use crate::page::count;

@@ -4,6 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use leasehold_core::{SessionNumber, SessionRecord, Timestamp};
+use leasehold_engine::ListSessions;
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -13,7 +14,6 @@ use super::visit::{Trouble, Visit, address};
 use super::{form, reason};
 use crate::app::App;
 use crate::dialect;
-use crate::engine::ListSessions;
 use crate::operator;
 use crate::page::{Page, Place, Text, ago, count, left, title};
 

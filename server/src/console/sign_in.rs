@@ -12,6 +12,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use leasehold_auth::issuer::{Code, Issuer};
+use leasehold_auth::sign_in::attempt::{Attempts, LASTS_SECONDS};
+use leasehold_auth::sign_in::{self, SignIns, cookie};
+use leasehold_auth::{Authority, Denied, Principal};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -20,10 +24,6 @@ use super::form;
 use super::visit::Visit;
 use crate::app::App;
 use crate::audit::Kind;
-use crate::auth::issuer::{Code, Issuer};
-use crate::auth::sign_in::attempt::{Attempts, LASTS_SECONDS};
-use crate::auth::sign_in::{self, SignIns, cookie};
-use crate::auth::{Authority, Denied, Principal};
 use crate::door::{self, Arrival};
 use crate::http::forwarded;
 use crate::page::{Page, Text, Viewer, name};
@@ -128,14 +128,14 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
     // Finding the sign-in page of the issuer can take a request to it, so lookups are limited.
-    crate::auth::may_look_up(&desk.authority, from, app.engine.at(arrival.received)).map_err(
+    leasehold_auth::may_look_up(&desk.authority, from, app.engine.at(arrival.received)).map_err(
         |doubt| {
             let denied = Denied::from(doubt);
             failed(denied.status(), &denied.to_string())
         },
     )?;
     let before = cookie::only(&parts.headers, cookie::SESSION).ok().flatten();
-    let before = before.map(|secret| crate::auth::hex(&sign_in::digest(secret)));
+    let before = before.map(|secret| leasehold_auth::hex(&sign_in::digest(secret)));
     let attempt = Attempts::begin(&with, to, before, desk.wall_ms);
     let sign_in::attempt::Attempt { state, nonce, verifier, .. } = &attempt;
     let away = issuer.entrance(login, state, nonce, verifier).await.map_err(|why| {
@@ -165,7 +165,7 @@ fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode
     let with_login = desk.authority.issuers().iter().filter(|it| it.config().login.is_some());
     let entrances = with_login.map(|issuer| {
         let own = &issuer.config().name;
-        let query = crate::auth::issuer::encode(&[("with", own), ("to", to)]);
+        let query = leasehold_auth::issuer::encode(&[("with", own), ("to", to)]);
         (format!("/console/sign-in?{query}"), own)
     });
     let body = html! {
@@ -283,11 +283,11 @@ async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
     let now = (app.engine.at(arrival.received), desk.wall_ms);
-    let admitted = crate::auth::admit(&desk.authority, issuer, login, &code, from, now).await;
+    let admitted = leasehold_auth::admit(&desk.authority, issuer, login, &code, from, now).await;
     let principal = admitted.map_err(|denied: Denied| {
         failed(denied.status(), &format!("You could not be signed in: {denied}."))
     })?;
-    if let Some(before) = attempt.before.as_deref().and_then(crate::auth::unhex) {
+    if let Some(before) = attempt.before.as_deref().and_then(leasehold_auth::unhex) {
         desk.sign_ins.end_of(&before);
     }
     let ends_ms = desk.wall_ms.saturating_add(login.session.as_millis() as i64);

@@ -1,6 +1,7 @@
 //! Code examples for the command line and each SDK. All names are quoted by the rules of the language, so that the
 //! examples can be pasted.
 
+use leasehold_base::text::is_hidden;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The lock that an example acquires.
@@ -54,7 +55,7 @@ fn quoted(text: &str, beyond: fn(u32) -> String) -> String {
     let mut seen = String::with_capacity(json.len());
     for c in json.chars() {
         match u32::from(c) {
-            _ if !crate::http::html::is_hidden(c) => seen.push(c),
+            _ if !is_hidden(c) => seen.push(c),
             number @ 0..=0xffff => seen.push_str(&format!("\\u{number:04x}")),
             number => seen.push_str(&beyond(number)),
         }

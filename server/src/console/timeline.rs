@@ -2,12 +2,12 @@
 
 use leasehold_api::EventKind;
 use leasehold_core::LockKey;
+use leasehold_engine::{PastEvents, ReadHistory};
 use leasehold_store::{Cursor, Event};
 use maud::{Markup, html};
 
 use super::visit::{Trouble, Visit, address};
 use crate::dialect::{self, native};
-use crate::engine::{PastEvents, ReadHistory};
 use crate::page::{Shape, Text, length, moment, name};
 use leasehold_store::history::Query;
 

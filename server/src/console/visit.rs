@@ -6,16 +6,16 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::Response;
+use leasehold_auth::sign_in::cookie;
+use leasehold_auth::{Caller, Denied, Right};
 use leasehold_core::Rejection;
+use leasehold_engine as engine;
 use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 
 use super::sign_in::{self, HOME};
 use crate::app::App;
-use crate::auth::sign_in::cookie;
-use crate::auth::{Caller, Denied, Right};
 use crate::door::{self, Arrival};
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
 use crate::http::shares::Client;
@@ -174,7 +174,7 @@ impl Visit {
         if here == HOME || here == "/" || !self.is_look {
             return "/console/sign-in".into();
         }
-        format!("/console/sign-in?{}", crate::auth::issuer::encode(&[("to", here)]))
+        format!("/console/sign-in?{}", leasehold_auth::issuer::encode(&[("to", here)]))
     }
 
     /// Checks that the user is authenticated, unless anonymous users have rights.
@@ -263,7 +263,7 @@ pub(super) fn address(path: &str, query: &[(&str, &str)]) -> String {
     let query: Vec<_> = query.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
     match query.is_empty() {
         true => path.into(),
-        false => format!("{path}?{}", crate::auth::issuer::encode(&query)),
+        false => format!("{path}?{}", leasehold_auth::issuer::encode(&query)),
     }
 }
 

@@ -14,7 +14,7 @@ use super::permit::ToWrite;
 use super::room::Taken;
 use super::{Draft, Error, Facts};
 use super::{property, tree, walk};
-use crate::auth::Permitted;
+use leasehold_auth::Permitted;
 
 /// Maximum attempts to publish a file. Another process can remove the new parent directory before the file is moved
 /// into it.

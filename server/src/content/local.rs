@@ -22,7 +22,7 @@ use super::permit::{ToRead, ToWrite};
 use super::room::{Room, Space};
 use super::{Bounds, Content, Draft, Entry, Error, Facts, Found, Listing, Quota, Source};
 use super::{property, tree, walk};
-use crate::auth::Permitted;
+use leasehold_auth::Permitted;
 
 /// Extended attribute for the media type; desktops use the same name. If the file system does not support attributes,
 /// the media type follows from the file name.

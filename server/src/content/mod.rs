@@ -25,6 +25,7 @@ use std::fmt;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
+use leasehold_auth::Permitted;
 use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use extent::{
@@ -39,7 +40,6 @@ pub(crate) use stream::stream;
 pub(crate) use tree::OPEN_FILES_MAX;
 pub(crate) use upload::{Unreceived, Upload, receive};
 
-use crate::auth::Permitted;
 use crate::http::shares::{Client, Full, Shares};
 use crate::metrics::Metrics;
 use turn::Turns;
@@ -83,7 +83,7 @@ impl Store {
     /// Counts an upload until the returned guard is dropped. Fails if the client or the server has too many uploads.
     pub(crate) fn upload(&self, client: &Client) -> Result<Open, Error> {
         let taken = self.uploads.take(client, None).map_err(|full| {
-            self.metrics.refusals.count("uploads");
+            self.metrics.engine.refusals.count("uploads");
             let is_own = full != Full::All;
             let share = if is_own { UPLOADS_SHARE } else { 1 };
             Error::TooManyUploads { allowed: self.uploads_max.div_ceil(share), is_own }

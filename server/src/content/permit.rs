@@ -3,11 +3,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use leasehold_auth::purpose::{Existence, Inclusion};
+use leasehold_auth::{Caller, Denied, Exempt, Includes, Right, View};
 use leasehold_core::LockKey;
 
 use super::path::FilePath;
 use crate::app::App;
-use crate::auth::{Caller, Denied, Right, View};
+use leasehold_auth::governed;
 
 /// A path to read.
 #[derive(Clone, Debug)]
@@ -38,6 +40,23 @@ enum Place {
 /// A path to change.
 #[derive(Clone, Debug)]
 pub(crate) struct ToWrite(ToRead);
+
+governed! {
+    ToRead: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
+    ToWrite: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
+}
+
+impl Exempt<Existence> for ToRead {}
+impl Exempt<Inclusion> for ToRead {}
+
+/// The right to write a file includes the right to read it.
+impl Includes for ToWrite {
+    type Read = ToRead;
+
+    fn to_read(&self) -> ToRead {
+        self.0.clone()
+    }
+}
 
 impl ToRead {
     pub(crate) fn new(app: &App, path: FilePath) -> Self {
@@ -86,7 +105,7 @@ impl ToRead {
 
     /// Checks that the caller has the right to read. A caller that can see anything in a folder can also see the
     /// folders around it.
-    pub(crate) fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {
+    fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {
         match self.place {
             Place::File => {}
             Place::Own => return caller.check(Right::FilesRead, &self.lock),
@@ -137,13 +156,9 @@ impl ToWrite {
         Self(ToRead::own(path, lock))
     }
 
-    pub(crate) fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {
+    fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {
         self.0.view = view;
         caller.check(Right::FilesWrite, &self.0.lock)
-    }
-
-    pub(crate) fn to_read(&self) -> ToRead {
-        self.0.clone()
     }
 }
 

@@ -16,7 +16,7 @@ use super::local::Place;
 use super::path::FilePath;
 use super::room::{Room, Taken};
 use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};
-use crate::auth::Permitted;
+use leasehold_auth::Permitted;
 
 /// Maximum files and directories that one operation has open at the same time.
 pub(crate) const OPEN_FILES_MAX: usize = 8;

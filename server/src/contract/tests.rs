@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use leasehold_base::clock::FakeClock;
 use leasehold_core::RetryHint;
+use leasehold_engine::{self as engine, Engine};
 
 use super::document;
 use crate::app::{self, App};
-use crate::engine::{self, Engine};
 use crate::metrics::Metrics;
 use crate::{dialect, http};
 use leasehold_store::memory::MemoryStore;
@@ -20,7 +20,7 @@ fn app() -> (Engine, App) {
     let options = engine::Options::default();
     let limits = options.limits.clone();
     let (engine, handle) =
-        Engine::start(options, store, clock, metrics.clone()).expect("an engine");
+        Engine::start(options, store, clock, metrics.engine.clone()).expect("an engine");
     let (http, retry) = (http::Options::default(), RetryHint::default());
     let app = App::new(handle, metrics, http, retry, dialect::Options::default(), limits);
     let app = app.keep_content(None).expect("a folder");

@@ -1,6 +1,6 @@
 //! Errors for clients that can authenticate only with a name and a password (HTTP Basic).
 
-use crate::auth::Denied;
+use leasehold_auth::Denied;
 
 /// Returns why access is denied, and how to authenticate.
 pub(super) fn in_words(denied: &Denied) -> String {

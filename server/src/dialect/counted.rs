@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use leasehold_auth::Caller;
 
 use crate::app::App;
-use crate::auth::Caller;
 use crate::door::Arrival;
 use crate::http::forwarded;
 

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use leasehold_auth::{Caller, Denied, Permitted, Right};
 use leasehold_core::{
     Acquire, AcquireAll, Extend, Group, Holding, LeaseId, LeaseNumber, LeaseView, LockKey,
     LockView, Mode, OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret,
     SessionDigest, Span, Timestamp,
 };
+use leasehold_engine::{
+    self as engine, GrantedAll, LeaveOut, ReadLease, ReadLock, ReadLocks, TakeAll, Undelivered,
+};
 
 use crate::app::App;
-use crate::auth::{Caller, Denied, Permitted, Right};
 use crate::content::{Extent, Part, is_tree};
 use crate::dialect::{Dialect, rejection};
-use crate::engine::{
-    self, GrantedAll, LeaveOut, ReadLease, ReadLock, ReadLocks, TakeAll, Undelivered,
-};
 
 /// Minimum time that a lock must still last when a change is about to be published.
 const PUBLISH_TIME: Span = Span::from_secs(30);
@@ -157,7 +157,7 @@ impl Grip {
         extend: Extend,
     ) -> Result<Result<Option<Timestamp>, Rejection>, Obstacle> {
         // The caller's rights might have changed since the request was admitted.
-        let caller = caller.still(&app.engine)?;
+        let caller = caller.still(app.engine.clock())?;
         let mut until = None;
         // One call can renew leases of one dialect only, and here leases of a session can occur next to those of a
         // write.

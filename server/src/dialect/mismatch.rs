@@ -1,12 +1,12 @@
 //! Writes wrong proofs to the audit files where the engine cannot: the caller is not allowed to see the lease, or the
 //! proof is a name. The caller does not see the results of these reads.
 
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseNumber, LockKey};
+use leasehold_engine::{ReadLease, ReadLock};
 
 use super::Dialect;
 use crate::app::App;
-use crate::auth::Caller;
-use crate::engine::{ReadLease, ReadLock};
 
 /// Records that the request named this lease, which its caller is not allowed to see.
 pub(super) async fn of_lease(

@@ -31,9 +31,9 @@ use std::str::FromStr;
 
 use axum::Router;
 use axum::response::Response;
+use leasehold_auth::Denied;
 
 use crate::app::App;
-use crate::auth::Denied;
 use crate::contract::Chapter;
 
 pub use listener::Listener;

@@ -2,11 +2,17 @@
 
 use std::borrow::Cow;
 
+use leasehold_auth::{ANONYMOUS, Caller};
 use leasehold_core::{Dialect as Number, Owner};
+use leasehold_engine::owner::{REDIS, TERRAFORM};
 
 use super::{Dialect, terraform};
-use crate::auth::{ANONYMOUS, Caller};
-use crate::http::html::is_hidden;
+use leasehold_base::text::is_hidden;
+pub(super) use leasehold_base::text::shortened;
+pub(crate) use leasehold_engine::owner::shown;
+
+// The engine knows these two by their numbers.
+const _: () = assert!(Dialect::Redis as u8 == REDIS.0 && Dialect::Terraform as u8 == TERRAFORM.0);
 
 /// Returns an owner: the authenticated principal, and the program or machine that the client names.
 pub(super) fn of(caller: &Caller, instance: &str) -> Owner {
@@ -27,14 +33,6 @@ pub(super) fn plain(name: &str) -> Cow<'_, str> {
     name.replace(is_hidden, "\u{fffd}").into()
 }
 
-/// Returns the owner as other readers see it. If the owner's name proves the lock, only its beginning is returned.
-pub(crate) fn shown(dialect: Number, owner: &Owner) -> Cow<'_, str> {
-    let is_of = |known: Dialect| known.number() == dialect;
-    let is_proof = is_of(Dialect::Redis)
-        || is_of(Dialect::Terraform) && !owner.instance.starts_with(terraform::WITHOUT_LOCK);
-    if is_proof { shortened(&owner.instance).into() } else { Cow::Borrowed(&owner.instance) }
-}
-
 /// Returns the metadata of a lock as other readers see it.
 pub(crate) fn shown_metadata(dialect: Number, metadata: &[u8]) -> Cow<'_, [u8]> {
     if dialect != Dialect::Terraform.number() {
@@ -42,17 +40,6 @@ pub(crate) fn shown_metadata(dialect: Number, metadata: &[u8]) -> Cow<'_, [u8]> 
     } else {
         terraform::shown(metadata).into()
     }
-}
-
-/// Maximum characters of a proof that are shown, but at most half of it: enough to recognize it, too few to prove the
-/// lock.
-const SHOWN_CHARS: usize = 8;
-
-/// Returns the beginning of a proof.
-pub(super) fn shortened(proof: &str) -> String {
-    let n_shown = SHOWN_CHARS.min(proof.chars().count() / 2);
-    let shown: String = proof.chars().take(n_shown).collect();
-    format!("{shown}...")
 }
 
 /// Returns the name by which others know the holder of a lease. It never contains the proof of the lease.

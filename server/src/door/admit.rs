@@ -6,13 +6,13 @@ use axum::body::HttpBody;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::Response;
 use leasehold_api::Code;
+use leasehold_auth::{Caller, Denied};
 
 use super::area::Area;
 use super::browser::Foreign;
 use super::vital::Vital;
 use super::{Arrival, Inner, Visitor};
 use crate::app::{self, App};
-use crate::auth::{Caller, Denied};
 use crate::http::shares::Full;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};
@@ -118,8 +118,8 @@ pub(super) fn no_place(app: &App, visitor: &Visitor) -> Response {
     let http = &app.http;
     match visitor.stream.as_ref().and_then(http::Stream::refused) {
         Some(Full::Share | Full::Quota(_)) => return beyond_share(app),
-        Some(Full::All) => app.metrics.refusals.count("streams-max"),
-        None => visitor.limit.iter().for_each(|limit| app.metrics.refusals.count(limit)),
+        Some(Full::All) => app.metrics.engine.refusals.count("streams-max"),
+        None => visitor.limit.iter().for_each(|limit| app.metrics.engine.refusals.count(limit)),
     }
     let is_drained = app.engine.health().pulse().is_drained();
     let drained = "this server is drained (leasehold cluster drain): ask another one; the request had no effect";
@@ -132,7 +132,7 @@ pub(super) fn no_place(app: &App, visitor: &Visitor) -> Response {
 }
 
 fn beyond_share(app: &App) -> Response {
-    app.metrics.refusals.count("principal-streams-max");
+    app.metrics.engine.refusals.count("principal-streams-max");
     let why = format!(
         "too many HTTP/2 requests of one principal, or of one anonymous address: {} allowed (principal-streams-max); \
          the request had no effect, repeat it when others have ended. Renewals and releases are still answered",

@@ -2,9 +2,9 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use leasehold_engine::Undelivered;
 
 use super::protection;
-use crate::engine::Undelivered;
 
 /// The response to a request. A grant in it is final only once the response is delivered: if the answer is dropped
 /// before that, the grant is released.

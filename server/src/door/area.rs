@@ -1,8 +1,8 @@
 //! The areas of the server, by the access they need.
 
 use axum::http::{HeaderMap, Request, header};
+use leasehold_auth::{Caller, Denied, Right, ticket};
 
-use crate::auth::{Caller, Denied, Right, ticket};
 use crate::console;
 use crate::dialect::{Dialect, lfs};
 

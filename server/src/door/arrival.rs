@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request};
+use leasehold_auth::{Caller, Remembered};
 use leasehold_base::clock::Instant;
 use tracing::Span;
 use tracing::field::Empty;
@@ -16,7 +17,6 @@ use tracing::field::Empty;
 use super::Link;
 use super::trace::TraceContext;
 use crate::app::App;
-use crate::auth::{Caller, Remembered};
 use crate::http::Stream;
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -185,10 +185,10 @@ impl Ids {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Caller {
+impl FromRequestParts<App> for Caller {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         Ok(Arrival::of(parts).caller.clone())
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::http::{Method, Request, StatusCode};
+use leasehold_auth::{Caller, Logged, Trail, are_changes_logged};
 
 use super::record::{Route, UNMATCHED, known};
 use super::trace::TraceContext;
 use super::{Arrival, Peer, Visitor};
 use crate::app::App;
 use crate::audit::{Audit, Refused};
-use crate::auth::{Caller, Logged, Trail, are_changes_logged};
 use crate::http::forwarded;
 
 /// A request whose refusal must be audited.

@@ -1,11 +1,10 @@
 //! Checks the form of a request: its host and its framing. Requests that two programs could interpret differently are
 //! rejected.
 
-use std::net::Ipv6Addr;
-
 use axum::http::header::{CONTENT_LENGTH, HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderName, HeaderValue, Request, Uri, Version};
+use leasehold_base::host::is_host;
 
 use super::area::Area;
 use super::browser::{SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE};
@@ -88,27 +87,6 @@ fn shown(host: &HeaderValue) -> String {
     format!("{:?}", text.chars().take(100).collect::<String>())
 }
 
-/// Returns whether the text is a host name or an address, optionally with a port. User names are not allowed.
-pub(crate) fn is_host(text: &[u8]) -> bool {
-    let (host, port) = match text.iter().rposition(|byte| *byte == b':') {
-        Some(at) if !text[at..].contains(&b']') => (&text[..at], &text[at + 1..]),
-        _ => (text, &b""[..]),
-    };
-    let is_port = port.len() <= 5 && port.iter().all(u8::is_ascii_digit);
-    is_port && (is_name(host) || is_ipv6(host))
-}
-
-fn is_name(text: &[u8]) -> bool {
-    let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(byte);
-    !text.is_empty() && text.iter().all(is_known)
-}
-
-fn is_ipv6(text: &[u8]) -> bool {
-    let inside = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]"));
-    let text = inside.and_then(|inside| str::from_utf8(inside).ok());
-    text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
-}
-
 /// Rejects transfer codings other than `chunked`, because the server would misread the body.
 ///
 /// The result is 400, the client's mistake, and not 501, which a proxy would count as a failure of this server.
@@ -144,27 +122,6 @@ mod tests {
             let mut uri: Uri = asked.parse().expect("a target");
             drop_extra_slashes(&mut uri);
             assert_eq!(uri.to_string(), expected, "{asked}");
-        }
-    }
-
-    #[test]
-    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
-        for good in [
-            "localhost",
-            "a.example",
-            "a.example:80",
-            "127.0.0.1:8080",
-            "[::1]",
-            "[::1]:8080",
-            "a:",
-        ] {
-            assert!(is_host(good.as_bytes()), "{good}");
-        }
-        for bad in [
-            "", ":80", "user@a", "a b", "a/b", "a:80:80", "a:x", "a:123456", "[::1", "::1",
-            "[x]:1", "[]", "a,b/", "a#", "ü", "a\\b", "<a>", "[::1]x",
-        ] {
-            assert!(!is_host(bad.as_bytes()), "{bad}");
         }
     }
 

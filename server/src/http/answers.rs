@@ -158,7 +158,7 @@ impl Budget {
                 (" of this principal", max as usize, quota, Some(line))
             }
         };
-        metrics.refusals.count(setting);
+        metrics.engine.refusals.count(setting);
         let line = line.map_or_else(String::new, |line| format!(", line {line}"));
         let allowed = allowed * weight;
         let why = format!(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use leasehold_engine::Undelivered;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -22,7 +23,6 @@ use super::places::Place;
 use crate::app::App;
 use crate::dialect::Listener;
 use crate::door::Visitor;
-use crate::engine::Undelivered;
 use crate::peer::{Passage, Tunnelled};
 
 /// Read at once, at least.

@@ -8,20 +8,13 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Uri};
 use ipnet::IpNet;
+use leasehold_auth::url;
 
-use crate::auth::url;
 use crate::door::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
-/// `10.0.0.0/8`, or one address.
-pub fn parse_network(text: &str) -> Result<IpNet, String> {
-    let one = || text.parse::<IpAddr>().map(IpNet::from);
-    let network = text.parse::<IpNet>().or_else(|_| one());
-    network.map_err(|_| format!("{text:?} is neither an address nor a network such as 10.0.0.0/8"))
-}
 
 /// Is the address in one of these networks? A server that listens on IPv6 sees IPv4 clients by an address of IPv6.
 pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
@@ -217,6 +210,7 @@ mod tests {
     use axum::http::Request;
 
     use super::*;
+    use leasehold_auth::parse_network;
 
     /// The base of a request to `inside` by 10.0.0.1 with these headers, if 10.0.0.0/8 and ::1 are trusted.
     fn base_of(headers: &[(&str, &str)]) -> String {

@@ -1,5 +1,7 @@
 //! Text in a page.
 
+use leasehold_base::text::is_hidden;
+
 /// The text as a browser shows it, whatever is in it. What cannot be seen becomes a sign that there was something.
 pub(crate) fn escape(text: &str) -> String {
     escape_but(text, |_| false)
@@ -24,17 +26,6 @@ fn escape_but(text: &str, is_kept: impl Fn(char) -> bool) -> String {
         }
     }
     escaped
-}
-
-/// Is it shown as nothing, or does it change how what stands beside it is shown? Two names that look the same must not
-/// be two. What joins letters is part of how some scripts and signs are written.
-pub(crate) fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}'
-        )
-        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

@@ -8,10 +8,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use leasehold_base::sync::lock;
+use leasehold_engine::Undelivered;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-
-use crate::engine::Undelivered;
 
 /// The head of an HTTP/2 frame.
 const FRAME_HEAD_BYTES: u64 = 9;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use hyper::http::request::Parts;
 use leasehold_base::complaint::Complaint;
 use leasehold_base::sync::lock;
+use leasehold_engine::metrics::Refusals;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -24,7 +25,7 @@ use super::shares::{Client, Shares, Taken as Unit};
 use super::streams::{Stream, Streams};
 use super::wire::Wire;
 use crate::door::Peer;
-use crate::metrics::{Metrics, Refusals};
+use crate::metrics::Metrics;
 use leasehold_store::Health;
 
 /// At most one of so many reserved places is one client's.
@@ -133,7 +134,7 @@ impl Places {
             lingering: Shares::new(lingering_max, lingering_max.div_ceil(LINGERING_SHARE)),
             n_lingering: metrics.tasks.lingering.clone(),
             heads_bytes: metrics.heads_bytes.clone(),
-            refusals: metrics.refusals.clone(),
+            refusals: metrics.engine.refusals.clone(),
             complaint: Complaint::default(),
             stream_complaint: Complaint::default(),
         })

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use leasehold_auth::Caller;
 use leasehold_base::sync::lock;
 use leasehold_core::Quota;
 
 use super::places::network;
 use super::{Options, forwarded};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::door::Arrival;
 
 /// Whose share something counts in.

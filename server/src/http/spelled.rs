@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::html::is_hidden;
+use leasehold_base::text::is_hidden;
 
 /// The name itself; or in quotation marks, as JSON writes it, if it has something that cannot be written, or begins
 /// with such a mark. So no two names are spelled the same.

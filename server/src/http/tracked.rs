@@ -6,10 +6,10 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use leasehold_engine::Undelivered;
 
 use super::activity::InProgress;
 use super::outgoing::Outgoing;
-use crate::engine::Undelivered;
 
 /// Maximum bytes of a response that a connection of HTTP/2 gets before the client may get the first of them.
 const PIECE_BYTES_MAX: usize = 16 * 1024;

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use leasehold_base::runtime;
+use leasehold_engine::{EngineHandle, Mailbox};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -21,7 +22,6 @@ use super::places::Place;
 use super::socket::Unserved;
 use super::wire::Wire;
 use crate::door::{Door, Peer};
-use crate::engine::{EngineHandle, Mailbox};
 use crate::metrics::Metrics;
 
 /// A connection nobody serves yet.

@@ -5,8 +5,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Book;
-use crate::auth::{IssuerState, KeysState};
+use leasehold_auth::{IssuerState, KeysState};
+use leasehold_engine::metrics::Book;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct IssuerLabel {

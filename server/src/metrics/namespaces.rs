@@ -7,9 +7,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Book;
-use crate::engine::NamespaceCounts;
 use crate::http::spelled::spelled;
+use leasehold_engine::NamespaceCounts;
+use leasehold_engine::metrics::Book;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct NamespaceLabel {

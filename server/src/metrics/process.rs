@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::Book;
+use leasehold_engine::metrics::Book;
 
 /// What the process takes, looked up when somebody asks.
 pub(super) struct Process {

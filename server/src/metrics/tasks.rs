@@ -1,8 +1,7 @@
 //! Counts what clients do that lasts long: transfers of files, operations on whole folders, connections that linger.
 
+use leasehold_engine::metrics::Book;
 use prometheus_client::metrics::gauge::Gauge;
-
-use super::Book;
 
 /// What is in progress.
 #[derive(Default)]

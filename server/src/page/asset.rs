@@ -36,7 +36,7 @@ asset!(ICON, "/console/icon.svg", "image/svg+xml", "icon.svg");
 
 fn url(path: &str, text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
-    format!("{path}?{}", crate::auth::hex(&digest[..6]))
+    format!("{path}?{}", leasehold_auth::hex(&digest[..6]))
 }
 
 impl Asset {

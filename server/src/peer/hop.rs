@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::http::HeaderValue;
+use leasehold_auth::CertificateNames;
 use serde::{Deserialize, Serialize};
 
-use crate::door::{CertificateNames, Link, Peer, Visitor};
+use crate::door::{Link, Peer, Visitor};
 
 /// How a request reached the server that forwards it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

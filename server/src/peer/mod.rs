@@ -17,8 +17,8 @@ mod under_way;
 mod uplink;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use leasehold_auth::is_same;
 
-use crate::auth::is_same;
 use crate::cluster::Reached;
 use leasehold_store::Peering;
 

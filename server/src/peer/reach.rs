@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leasehold_engine::{EngineHandle, Whereabouts};
 use tokio::sync::watch::Receiver;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Peers;
 use super::uplink::Uplink;
-use crate::engine::{EngineHandle, Whereabouts};
 use leasehold_store::{Health, Obstacle, Pulse};
 
 /// How often the follower tries to reach the leader.

@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use leasehold_api::Code;
 use leasehold_base::clock;
 use leasehold_core::{LeaseNumber, mutant};
+use leasehold_engine::{EngineHandle, Undelivered, Whereabouts};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::again::Source;
@@ -28,7 +29,6 @@ use super::uplink::{Loss, Sent, Uplink, grants};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
 use crate::door::{Answer, Door, Visitor};
-use crate::engine::{EngineHandle, Undelivered, Whereabouts};
 use leasehold_store::{Leader, Peering};
 
 /// How long a request waits for a leader.

@@ -6,6 +6,7 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
+use leasehold_engine::EngineHandle;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
@@ -16,7 +17,6 @@ use super::relay::{HOLD_MAX, PAUSE, is_near};
 use super::{Peers, Relay};
 use crate::dialect::{self, Dialect};
 use crate::door::Visitor;
-use crate::engine::EngineHandle;
 use leasehold_store::Leader;
 
 /// The start of the first line. HTTP/2 connections start differently.
@@ -85,7 +85,8 @@ impl Relay {
             };
             if let Ok(Ok(mut there)) = begun {
                 let another_leads = async {
-                    let is_another = |then: &crate::engine::Whereabouts| then.leader != now.leader;
+                    let is_another =
+                        |then: &leasehold_engine::Whereabouts| then.leader != now.leader;
                     let _ = whereabouts.wait_for(is_another).await;
                 };
                 tokio::select! {

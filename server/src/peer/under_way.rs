@@ -11,9 +11,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use leasehold_base::sync::lock;
+use leasehold_engine::Undelivered;
 use tokio::sync::Notify;
-
-use crate::engine::Undelivered;
 
 /// Maximum grants that are remembered. A silently broken connection is noticed within seconds.
 const GRANTS_MAX: usize = 65_536;

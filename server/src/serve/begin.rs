@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use leasehold_base::clock::Clock;
+use leasehold_engine::{self as engine, Engine, EngineHandle};
 
 use super::{Error, Settings};
 use crate::cluster::{self, roster::Roster};
-use crate::engine::{self, Engine, EngineHandle};
 use crate::metrics::Metrics;
 use leasehold_store::memory::MemoryStore;
 use leasehold_store::sqlite::{self, SqliteStore};
@@ -56,7 +56,7 @@ pub(super) async fn begin(
             Ok((engine, handle, Some(roster)))
         }
         (None, Own::Store(store)) => {
-            let started = Engine::start(options, store, clock, metrics);
+            let started = Engine::start(options, store, clock, metrics.engine.clone());
             let (engine, handle) = started.map_err(Error::Store)?;
             Ok((engine, handle, None))
         }

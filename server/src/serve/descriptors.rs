@@ -1,10 +1,10 @@
 //! Divides the open files that a process may have: each connection is one, and so is each file that is written.
 
 use leasehold_base::runtime::BLOCKING_THREADS_MAX;
+use leasehold_engine::archive;
 
 use super::Settings;
 use crate::content;
-use crate::engine::archive;
 use crate::http;
 
 /// Open files of the server itself with its queries of history, and of each thread that serves connections with the

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Error, Settings};
-use crate::auth::Gate;
 use crate::cluster::Reached;
 use crate::dialect::{self, Dialect};
 use crate::http::Listen;
@@ -11,6 +10,7 @@ use crate::http::accept::Listener;
 use crate::http::handshakes::Handshakes;
 use crate::http::opening::Port;
 use crate::http::tls::Tls;
+use leasehold_auth::Gate;
 
 /// What is listened on.
 pub(super) struct Listening {

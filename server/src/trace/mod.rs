@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderMap, Uri};
+use leasehold_auth::url;
 use tokio::sync::mpsc;
 
-use crate::auth::url;
 use crate::door::TraceContext;
 use crate::metrics::Metrics;
 use message::Span;

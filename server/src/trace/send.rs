@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{StatusCode, Uri};
+use leasehold_auth::issuer::fetch;
 use prost::Message;
 use tokio::sync::mpsc;
 
 use super::message::{Export, Span};
-use crate::auth::issuer::fetch;
 use crate::metrics::Metrics;
 
 /// Maximum spans in one request to the collector.

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_base::clock::Clock;
+use leasehold_engine::EngineHandle;
 use leasehold_store::Event;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::dialect::native;
-use crate::engine::EngineHandle;
 use crate::metrics::Metrics;
 use post::Answer;
 use signature::Secret;

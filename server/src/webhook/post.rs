@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use leasehold_auth::issuer::fetch;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,7 +17,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::Target;
-use crate::auth::issuer::fetch;
 
 /// The `User-Agent` header, by which the receiver recognizes this server.
 const AGENT: &str = concat!("leasehold/", env!("CARGO_PKG_VERSION"));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hmac::Mac;
 
-use crate::mac;
+use leasehold_auth::mac;
 
 /// Minimum length of the secret. A shorter one could be guessed.
 const BYTES_MIN: usize = 16;

@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use axum::http::{Uri, uri::Scheme};
-
-use crate::auth::url;
+use leasehold_auth::url;
 
 /// The URL of a webhook. Its path can contain a secret, so the path is never logged.
 #[derive(Clone)]

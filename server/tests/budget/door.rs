@@ -9,12 +9,12 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, HeaderValue, Request, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use leasehold_auth::{Bounds, Gate, NewKey};
 use leasehold_base::clock::FakeClock;
+use leasehold_engine::Stepped;
 use leasehold_server::app::App;
-use leasehold_server::auth::{Bounds, Gate, NewKey};
 use leasehold_server::dialect::Dialect;
 use leasehold_server::door::{Door, Visitor};
-use leasehold_server::engine::Stepped;
 use leasehold_server::metrics::Metrics;
 use leasehold_store::memory::MemoryStore;
 use leasehold_testkit::{TempDir, Value, folder, json, settings};
@@ -79,7 +79,7 @@ impl DoorBench {
         let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
         let store = Box::new(MemoryStore::default());
         let (engine, handle) =
-            Stepped::start(settings.engine, store, clock, metrics.clone()).expect("a start");
+            Stepped::start(settings.engine, store, clock, metrics.engine.clone()).expect("a start");
         let (http, retry) = (settings.http, settings.retry);
         let app = App::new(handle, metrics, http, retry, settings.dialect, limits);
         let app = app.with_auth(gate.unwrap_or_else(Gate::off));

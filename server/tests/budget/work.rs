@@ -9,7 +9,7 @@ use leasehold_base::clock::FakeClock;
 use leasehold_core::{
     Acquire, Dialect, Extend, LeaseId, LockKey, Owner, Proof, Release, Renew, Secret, Span, Token,
 };
-use leasehold_server::engine::{Ask, Call, EngineHandle, Options, Stepped, Take};
+use leasehold_engine::{Ask, Call, EngineHandle, Options, Stepped, Take};
 use leasehold_server::metrics::Metrics;
 use leasehold_store::Store;
 use leasehold_store::memory::MemoryStore;
@@ -78,7 +78,8 @@ impl Bench {
         };
         let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
         let (engine, handle) =
-            Stepped::start(Options::default(), store, clock, metrics).expect("a start");
+            Stepped::start(Options::default(), store, clock, metrics.engine.clone())
+                .expect("a start");
         let mut bench = Self { workload, engine, handle, held: Vec::new(), _folder: folder };
         if matches!(workload, Workload::RenewalsOf64 | Workload::RefusalsOf64) {
             bench.held = bench.acquire();

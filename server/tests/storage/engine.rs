@@ -10,7 +10,7 @@ use leasehold_base::clock::FakeClock;
 use leasehold_core::{
     Acquire, Dialect, Limits, LockKey, LockView, Owner, Rejection, Revoke, Secret, Span, Target,
 };
-use leasehold_server::engine::{
+use leasehold_engine::{
     Ask, Call, Engine, EngineHandle, Error, Options, Probe, ReadLock, WaitFor, Waited,
 };
 use leasehold_server::metrics::Metrics;
@@ -31,7 +31,8 @@ fn start(options: Options) -> World {
     let faults = store.faults.clone();
     let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
     let (engine, handle) =
-        Engine::start(options, Box::new(store), clock.clone(), metrics.clone()).expect("a start");
+        Engine::start(options, Box::new(store), clock.clone(), metrics.engine.clone())
+            .expect("a start");
     World { engine, handle, faults, clock, metrics }
 }
 
@@ -311,7 +312,7 @@ fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
     let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
     let store = Box::new(Slow(MemoryStore::default(), clock.clone()));
     let (_engine, handle) =
-        Engine::start(Options::default(), store, clock, metrics).expect("a start");
+        Engine::start(Options::default(), store, clock, metrics.engine.clone()).expect("a start");
     let mut worker = Worker::new(&handle);
     for _ in 0..50 {
         let call = worker.handle.ask_unchecked(Probe);
@@ -423,7 +424,7 @@ async fn a_batch_ends_where_its_record_would_be_long() {
 
 #[tokio::test]
 async fn what_is_asked_together_is_asked_in_order_or_not_at_all() {
-    use leasehold_server::auth::Permitted;
+    use leasehold_auth::Permitted;
     let world = start(Options { queue_max: 3, ..Options::default() });
     let ask = |owner: &str| Permitted::unchecked(acquire(owner, NO_WAIT));
     let mut together = world.handle.together();

@@ -1,6 +1,6 @@
 //! Checks that leases never end early, never end later than announced, and never become active again after their end.
 
-use leasehold_server::engine::Expiry;
+use leasehold_engine::Expiry;
 
 use super::Found;
 use super::lease::{Lease, Leases, answer_about};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_core::{LeaseNumber, Token};
-use leasehold_server::engine::Expiry;
+use leasehold_engine::Expiry;
 
 use crate::history::{History, Operation};
 use crate::message::{Acquire, Answer, Claim, Lock, Request, SessionId};

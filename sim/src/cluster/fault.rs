@@ -1,6 +1,6 @@
 //! Simulates faults of nodes and of etcd, and their end.
 
-use leasehold_server::engine;
+use leasehold_engine as engine;
 use leasehold_store::etcd;
 
 use super::{Event, NOTICED_WITHIN, World};

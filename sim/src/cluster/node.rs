@@ -5,8 +5,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_core::RetryHint;
+use leasehold_engine::{self as engine, Engine, EngineHandle};
 use leasehold_server::app::App;
-use leasehold_server::engine::{self, Engine, EngineHandle};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::{dialect, http};
 use leasehold_store::etcd::{self, EtcdSeat, Watching};
@@ -117,7 +117,7 @@ impl Node {
                     let seat = seat.watching_space(watching)?;
                     let (metrics, limits) = (Arc::new(Metrics::new()), engine.limits.clone());
                     let (engine, handle) =
-                        Engine::take_part(engine, Box::new(seat), clock, metrics.clone())?;
+                        Engine::take_part(engine, Box::new(seat), clock, metrics.engine.clone())?;
                     let (http, dialect) = (http::Options::default(), dialect::Options::default());
                     let hint = RetryHint::default();
                     let app = App::new(handle.clone(), metrics, http, hint, dialect, limits);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_base::clock::{FakeClock, Moment};
 use leasehold_core::{Acquire, Dialect, Limits, LockKey, Owner, Secret, Span};
+use leasehold_engine::{self as engine, Call, Engine, EngineHandle, Options, ReadLock, Take};
 use leasehold_etcd::Kind as Trouble;
-use leasehold_server::engine::{self, Call, Engine, EngineHandle, Options, ReadLock, Take};
 use leasehold_server::metrics::Metrics;
 use leasehold_store::etcd::{self, Cluster, EtcdSeat, Snapshots};
 use leasehold_store::{Draft, Error, Kind, NodeFolder, Seat, Store};
@@ -93,7 +93,8 @@ impl Stage {
         let (folder, clock) = (Folder::new(), Arc::<FakeClock>::default());
         let seat = Box::new(self.seat_over(cluster, name, &folder, clock.clone()));
         let metrics = Arc::new(Metrics::new());
-        let started = Engine::take_part(Options::default(), seat, clock.clone(), metrics);
+        let started =
+            Engine::take_part(Options::default(), seat, clock.clone(), metrics.engine.clone());
         let (engine, handle) = started.expect("a start");
         Actor { engine: Some(engine), handle, clock, folder }
     }

@@ -1,4 +1,4 @@
-//! Tests the engine's rounds (`server/src/engine/rounds`), compiled with loom's atomics and mutexes. Loom tries every
+//! Tests the engine's rounds (`engine/src/rounds`), compiled with loom's atomics and mutexes. Loom tries every
 //! interleaving of the threads. A sleep has no timeout, so a lost wake-up is a deadlock that loom reports.
 //!
 //! The bounds: three or four threads, one or two requests each, and at most [`PREEMPTIONS_MAX`] switches to another
@@ -7,7 +7,7 @@
 #![allow(dead_code, reason = "not everything is needed here")]
 
 mod models;
-#[path = "../../../server/src/engine/rounds/mod.rs"]
+#[path = "../../../engine/src/rounds/mod.rs"]
 mod rounds;
 mod world;
 

@@ -4,6 +4,7 @@
 //! with planted violations, which shows that the rule can find something.
 
 mod database;
+mod layers;
 mod manifest;
 mod markdown;
 mod modules;

@@ -23,7 +23,7 @@ fn core_dependencies(tree: &Tree) -> Vec<String> {
 
 /// Returns the names in all dependency sections, for every target, except development dependencies. Build dependencies
 /// count, because a build script runs without restrictions.
-fn dependencies(manifest: &str) -> Vec<&str> {
+pub(crate) fn dependencies(manifest: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut within = false;
     for line in manifest.lines().filter(|line| !line.starts_with('#')) {

@@ -32,7 +32,7 @@ fn a_mutex_in_a_dialect_is_found() {
         &[
             ("server/src/dialect/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
             ("server/src/content/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
-            ("server/src/engine/mod.rs", "struct Shared(Mutex<()>);\n"),
+            ("engine/src/lib.rs", "struct Shared(Mutex<()>);\n"),
         ],
     );
     assert_eq!(found, ["server/src/dialect/new/mod.rs:2: turns: Arc<Mutex<()>>,"]);

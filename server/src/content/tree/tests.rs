@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
+use leasehold_auth::Caller;
 use leasehold_core::LockKey;
 
 use super::*;
-use crate::auth::Caller;
 use crate::content::{Content, Local, Quota, ToRead};
 
 const FILE: &str = "/box/in/f";

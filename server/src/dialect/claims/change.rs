@@ -4,10 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use leasehold_auth::{Caller, Permitted, Right};
 use leasehold_core::{
     Amend, Confirm, Extend, LeaseNumber, LeaseView, LockKey, Proof, Rejection, Release, Renew,
     Revoke, Target,
 };
+use leasehold_engine::{Ask, ReadLock};
 
 use super::claim::{Answer, read, shown};
 use super::error::{self, Refusal};
@@ -15,10 +17,8 @@ use super::extract::{Base, Body, Id};
 use super::parameter::Update;
 use super::wire::Claim;
 use crate::app::App;
-use crate::auth::{Caller, Permitted, Right};
 use crate::dialect::{Dialect, mismatch};
 use crate::door::UnlessOwn;
-use crate::engine::{Ask, ReadLock};
 use crate::operator;
 
 pub(super) async fn change(

@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{Acquire, LeaseNumber, Limits, LockKey, Phase, Secret, Span};
+use leasehold_engine::{Enqueue, Enqueued, Granted, Interest, Next, ReadLease};
 use tokio::time::Instant;
 
 use super::error::Refusal;
@@ -14,11 +16,9 @@ use super::extract::{Base, Body, Id, Pairs};
 use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
 use crate::door;
-use crate::engine::{Enqueue, Enqueued, Granted, Interest, Next, ReadLease};
 
 /// Maximum time that a read waits for a claim to leave the queue.
 const WAIT_MAX: Span = Span::from_secs(300);
@@ -45,7 +45,7 @@ pub(super) async fn create(
         ..Acquire::new(lock.clone(), wire::owner_of(&caller), Dialect::Claims.number(), secret)
     };
     let wait = app.dialect.claims.wait_max.min(app.limits.wait_max);
-    let wait = caller.patience(wait, &app.engine);
+    let wait = caller.patience(wait, app.engine.clock());
     let (claim, undelivered) =
         match app.engine.ask(caller.permit(Enqueue { acquire, wait })?).await?? {
             Enqueued::Granted(Granted { grant, undelivered }) => {
@@ -144,7 +144,7 @@ async fn wait(
     loop {
         let claim = read(app, caller, number).await?;
         // The wait might have ended because the caller is no longer authenticated.
-        caller.still(&app.engine)?.check(Right::Read, &claim.lock)?;
+        caller.still(app.engine.clock())?.check(Right::Read, &claim.lock)?;
         if !claim.phase.is_queued() || Instant::now() >= over_at {
             return Ok(claim);
         }
@@ -155,7 +155,7 @@ async fn wait(
                 }
             }
         };
-        let denied = caller.denied(&app.engine, |now| now.check(Right::Read, &claim.lock));
+        let denied = caller.denied(app.engine.clock(), |now| now.check(Right::Read, &claim.lock));
         tokio::select! {
             denied = denied => return Err(denied.into()),
             () = its_event => {}

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
+use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::auth::Denied;
 use crate::dialect::Dialect;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

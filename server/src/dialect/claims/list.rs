@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseNumber, Timestamp};
+use leasehold_engine::{LeasePage, ListLeases, ReadLeases};
 
 use super::claim::Answer;
 use super::error::Refusal;
@@ -12,9 +14,7 @@ use super::extract::{Base, Pairs};
 use super::filter::Filter;
 use super::wire::{Claim, ClaimBody};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::Dialect;
-use crate::engine::{LeasePage, ListLeases, ReadLeases};
 use crate::http::pieces::{BrokenOff, Pieces};
 use crate::http::shares::Client;
 

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use leasehold_auth::Denied;
 use leasehold_core::Span;
 
 use super::Listener;
 use crate::app::App;
-use crate::auth::Denied;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold_auth::Caller;
 use leasehold_core::{
     Ending, LeaseNumber, LeaseRecord, LeaseView, LockKey, Owner, Phase, Span, Timestamp, Token,
 };
@@ -11,7 +12,6 @@ use serde_json::value::RawValue;
 
 use super::date;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::owner;
 
 /// All possible statuses of a claim.

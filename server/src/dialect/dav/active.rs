@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use leasehold_auth::Caller;
 use leasehold_core::{Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,6 @@ use super::error::Refusal;
 use super::place::href;
 use super::xml::escape;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::content::{Extent, FilePath, Part, Reach, Scope, members_key, readers_key, tree_key};
 use crate::dialect::grip::{self, Grip, Obstacle};
 use crate::dialect::{Dialect, owner};

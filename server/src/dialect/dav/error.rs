@@ -2,20 +2,20 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::Rejection;
+use leasehold_engine as engine;
 
 use super::hold;
 use super::place::href;
 use super::xml::escape;
 use crate::app::App;
-use crate::auth::Denied;
 use crate::content::{self, FilePath, NoPath, Unreceived};
 use crate::dialect::basic;
 use crate::dialect::grip::{InTheWay, Obstacle};
 use crate::dialect::limit::{self, Met};
 use crate::dialect::owner;
 use crate::dialect::rejection::in_words;
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use leasehold_auth::{Caller, Permitted};
 use leasehold_base::calendar;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -14,7 +15,6 @@ use super::error::Refusal;
 use super::place::href;
 use super::property::{Dead, Name, Names, Properties};
 use super::{Answer, Asked, Dav, Depth, XML, xml};
-use crate::auth::{Caller, Permitted};
 use crate::content::{Facts, FilePath, Found, Reach, ToRead};
 use crate::dialect::files::condition;
 

@@ -3,7 +3,9 @@
 
 use std::collections::HashSet;
 
+use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{LockKey, Owner, Timestamp};
+use leasehold_engine::Undelivered;
 
 use super::active::{Active, Covered, covering, governing, new_secret, on_node};
 use super::condition::{If, Wanted};
@@ -11,12 +13,10 @@ use super::error::Refusal;
 use super::place;
 use super::{Asked, Dav, METHODS};
 use crate::audit::{Act, Kind};
-use crate::auth::{Caller, Permitted};
 use crate::content::{self, Content, Extent, FilePath, Found, Reach, Scope, ToRead};
 use crate::dialect::files::condition;
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
-use crate::engine::Undelivered;
 
 /// Maximum files and folders that one header `If` names.
 const ADDRESSES_MAX: usize = 16;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Permitted;
 use leasehold_core::{Extend, Limits, Span};
+use leasehold_engine::Undelivered;
 use roxmltree::Node;
 
 use super::active::{Active, Note, covering, governing, new_secret, note_wrong_token};
@@ -13,13 +15,11 @@ use super::error::Refusal;
 use super::hold::{self, Hold};
 use super::place::href;
 use super::{Answer, Asked, Dav, Depth, XML, xml};
-use crate::auth::Permitted;
 use crate::content::{Extent, FilePath, Found, Reach, Scope, ToWrite};
 use crate::dialect::files::condition::{Precondition, UNMET, of_write};
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
 use crate::door;
-use crate::engine::Undelivered;
 
 /// Maximum number of characters of the client's `owner` element that become the owner's name.
 const OWNER_CHARS: usize = 64;

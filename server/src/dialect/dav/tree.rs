@@ -2,12 +2,12 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Permitted, Right};
 
 use super::error::Refusal;
 use super::hold::{Hold, Target};
 use super::{Answer, Asked, Dav, Depth, place, to_completion};
 use crate::app::App;
-use crate::auth::{Caller, Permitted, Right};
 use crate::content::{self, Bounds, FilePath, Found, Reach, Source, ToRead, ToWrite};
 use crate::dialect::files::condition::{self, Precondition};
 use crate::http::answers::Sending;

@@ -3,11 +3,11 @@
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Permitted;
 
 use super::error::Refusal;
 use super::hold::{Hold, Target};
 use super::{Answer, Asked, Dav, to_completion};
-use crate::auth::Permitted;
 use crate::content::{self, FilePath, Found, Reach, ToWrite, Upload};
 use crate::dialect::files::condition::{self, Precondition};
 use crate::dialect::files::upload;

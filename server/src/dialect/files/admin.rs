@@ -3,16 +3,16 @@
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use leasehold_auth::{Caller, Right, View};
 use leasehold_core::{LeaseView, LockKey, LockView, Revoke, Target};
+use leasehold_engine::{Filter, ListLocks, Standing};
 use serde::Deserialize;
 
 use super::error::Refusal;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
-use crate::auth::{Caller, Right, View};
 use crate::content::FilePath;
 use crate::dialect::{cursor, grip};
-use crate::engine::{Filter, ListLocks, Standing};
 use crate::http::pieces::PIECE_BYTES;
 use crate::operator;
 

@@ -3,17 +3,17 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Rejection};
+use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire::Locked;
-use crate::auth::Denied;
 use crate::content::{self, NoPath, Unreceived};
 use crate::dialect::grip::Obstacle;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
-use crate::engine;
 use crate::http::answers::TooMuch;
 
 const BAD_SESSION: &str = "Invalid session";

@@ -2,13 +2,13 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use leasehold_auth::Permitted;
 
 use super::error::Refusal;
 use super::hold::{Change, Hold};
 use super::session::Session;
 use super::wire::{self, EntryKind, EntryShown, FolderMade, FolderShown};
 use super::{Files, to_completion, write};
-use crate::auth::Permitted;
 use crate::content::{Entry, FilePath, Reach, ToRead, ToWrite};
 
 /// Maximum entries on one page, and the default.

@@ -1,6 +1,8 @@
 //! Locks on files while they are being written.
 
+use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Rejection, Secret, Timestamp};
+use leasehold_engine::{self as engine, ReadLock, Undelivered};
 
 use super::Files;
 use super::error::Refusal;
@@ -8,11 +10,9 @@ use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;
 use crate::audit::{Act, Kind};
-use crate::auth::{Caller, Permitted};
 use crate::content::{Extent, FilePath, Reach, Scope, ToWrite};
 use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
 use crate::dialect::{Dialect, owner};
-use crate::engine::{self, ReadLock, Undelivered};
 
 /// A session's lock on a file or folder, and the other locks that a change needs. When dropped, it releases the locks
 /// that this change acquired.

@@ -18,23 +18,25 @@ pub(super) mod upload;
 mod wire;
 mod write;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Query, Request, State};
+use axum::extract::{FromRequestParts, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, delete, get};
+use leasehold_auth::{Caller, Denied, Permitted};
 use leasehold_core::Span;
+use leasehold_engine as engine;
 use serde::Deserialize;
 use tokio::sync::OwnedMutexGuard;
 
 use super::Listener;
 use crate::app::{self, App};
-use crate::auth::{Caller, Denied, Permitted};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
 use crate::door::{self, Arrival};
-use crate::engine;
 use crate::http::shares::Client;
 use error::Refusal;
 use lock::Operation;
@@ -133,6 +135,14 @@ impl Files {
     /// Waits until no other request publishes at this path, and blocks others until the guard is dropped.
     async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
         self.store.turn(path).await
+    }
+}
+
+impl FromRequestParts<Files> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Files) -> Result<Self, Infallible> {
+        Ok(Arrival::of(parts).caller.clone())
     }
 }
 

@@ -7,20 +7,20 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{
     CloseSession, Credential, OpenSession, Owner, SessionDigest, SessionRecord, Span, Timestamp,
 };
+use leasehold_engine::ReadSession;
 use sha2::{Digest, Sha256};
 
 use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
 use crate::audit::Kind;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door::{self, Arrival};
-use crate::engine::ReadSession;
 use crate::http::forwarded;
 
 const COOKIE: &str = "hengdang_session";

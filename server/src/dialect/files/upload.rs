@@ -1,10 +1,10 @@
 //! Checks of the headers that describe a request body, before the body is read.
 
 use axum::http::{HeaderMap, header};
+use leasehold_auth::Permitted;
 
 use super::Files;
 use super::error::Refusal;
-use crate::auth::Permitted;
 use crate::content::{Content, ToWrite};
 
 /// Returns the media type of the body, or `None` if it is missing or says nothing about the content.

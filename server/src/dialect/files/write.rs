@@ -3,6 +3,7 @@
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Permitted;
 
 use super::condition::{self, Precondition};
 use super::error::Refusal;
@@ -11,7 +12,6 @@ use super::session::Session;
 use super::upload;
 use super::wire::{self, Written};
 use super::{Files, to_completion};
-use crate::auth::Permitted;
 use crate::content::{self, Content, FilePath, Found, Reach, ToWrite, Upload};
 use crate::http::shares::Client;
 

@@ -4,16 +4,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
+use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
 use crate::app::App;
-use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::door;
-use crate::engine;
 use crate::http::body::BadBody;
 
 /// An error response of this dialect. Its body contains the server time, so [`write`] adds the body when the response

@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use leasehold_auth::Caller;
 use serde::de::DeserializeOwned;
 
 use super::error::{Code, Refusal};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::{path, query};
 use crate::door::Arrival;
 use crate::http::body;

@@ -4,20 +4,20 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{
     Acquire, Extend, LeaseNumber, Operation, Proof, Rejection, Release, Renew, Secret,
 };
+use leasehold_engine::metrics::Op;
+use leasehold_engine::{Granted, ReadLease, Take};
 
 use super::error::Refusal;
 use super::extract::{Body, Claimed, Lease};
 use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, mismatch, owner};
 use crate::door;
-use crate::engine::{Granted, ReadLease, Take};
-use crate::metrics::Op;
 
 pub(super) type Answer = Result<Response, Refusal>;
 
@@ -100,7 +100,7 @@ async fn proof(
 ) -> Result<(Proof, Origin), Refusal> {
     // A malformed id never reaches the engine, so the failed operation is counted here.
     let missing = || {
-        app.metrics.ops.failed(Some(op));
+        app.metrics.engine.ops.failed(Some(op));
         Rejection::NoSuchLease
     };
     let id = lease_id::parse(id).ok_or_else(missing)?;

@@ -3,16 +3,16 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseView, LockKey, Revoke, Target};
+use leasehold_engine::ReadLock;
 
 use super::error::Refusal;
 use super::extract::{Body, Claimed, Lock, Params};
 use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::{Dialect, grip};
-use crate::engine::ReadLock;
 use crate::operator;
 
 pub(super) async fn look(

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Router, middleware};
+use leasehold_auth::Denied;
 
 use super::Listener;
 use crate::app::App;
-use crate::auth::Denied;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["leases", "locks", "health"];

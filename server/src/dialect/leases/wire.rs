@@ -1,5 +1,6 @@
 //! The types of the API, and conversions between them and those of the core.
 
+use leasehold_auth::Caller;
 use leasehold_base::calendar;
 use leasehold_core::{Ending, LeaseView, Limit, LockKey, Phase, Span, Timestamp};
 use schemars::JsonSchema;
@@ -8,7 +9,6 @@ use serde_json::value::RawValue;
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::{Dialect, lease_id, owner};
 
 /// `ttl_seconds` is kept as raw JSON, because a value that is not a whole number has a dedicated error code.

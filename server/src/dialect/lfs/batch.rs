@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use leasehold_auth::{Caller, Permitted, ticket};
 
 use super::error::{Refusal, too_large};
 use super::repository::{Oid, Repository};
 use super::wire::{self, Action, Actions, Batch, BatchRequest, Object, ObjectShown};
 use super::{Answer, Asked, Lfs};
-use crate::auth::{Caller, Permitted, ticket};
 use crate::content::{self, Content, Found, ToRead};
 use crate::door::Arrival;
 use crate::http::forwarded;
@@ -61,7 +61,7 @@ impl<'a> Address<'a> {
     fn actions(&self, repository: &Repository, oid: &Oid) -> Actions {
         let ttl = self.lfs.app.dialect.lfs.transfer_ttl;
         let scope = self.way.scope(repository, oid);
-        let ticket = self.caller.ticket(&scope, ttl, &self.lfs.app.engine);
+        let ticket = self.caller.ticket(&scope, ttl, self.lfs.app.engine.clock());
         let header: BTreeMap<_, _> =
             ticket.into_iter().map(|ticket| (ticket::HEADER, ticket)).collect();
         let action = |more: &str| {

@@ -2,15 +2,15 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Limit, Rejection};
+use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire::{self, LockShown};
-use crate::auth::Denied;
 use crate::content::{self, Unreceived};
 use crate::dialect::{basic, native};
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

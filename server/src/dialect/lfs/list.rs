@@ -1,7 +1,9 @@
 //! Endpoints that list locked files.
 
 use axum::http::StatusCode;
+use leasehold_auth::{Caller, View};
 use leasehold_core::{LockKey, LockView};
+use leasehold_engine::{Filter, ListLocks, ReadLock, Standing};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -10,9 +12,7 @@ use super::lock::find;
 use super::repository::Repository;
 use super::wire::{self, Held, LockShown, Locks, Verified, VerifyRequest};
 use super::{Answer, Asked, Lfs};
-use crate::auth::{Caller, View};
 use crate::dialect::{cursor, grip, query};
-use crate::engine::{Filter, ListLocks, ReadLock, Standing};
 use crate::http::pieces::PIECE_BYTES;
 
 const LIMIT_DEFAULT: u64 = 100;

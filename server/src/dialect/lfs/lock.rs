@@ -2,19 +2,19 @@
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use leasehold_auth::{ANONYMOUS, Caller, Right};
 use leasehold_core::{
     Acquire, LeaseNumber, LeaseRecord, Phase, Proof, Rejection, Release, Revoke, Secret, Target,
 };
+use leasehold_engine::{ReadLease, Take};
 
 use super::error::Refusal;
 use super::repository::Repository;
 use super::wire::{self, Held, LockAnswer, LockRequest, UnlockRequest};
 use super::{Answer, Asked, Lfs};
-use crate::auth::{ANONYMOUS, Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{ALL, Dialect};
 use crate::door::{self, UnlessOwn};
-use crate::engine::{ReadLease, Take};
 use crate::operator;
 
 /// Acquires the lock of a file. The lock does not expire.

@@ -22,12 +22,12 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use leasehold_auth::{ANONYMOUS, Caller, Denied, basic_user};
 use leasehold_core::{Owner, Span};
 use serde::de::DeserializeOwned;
 
 use super::{Listener, owner, path};
 use crate::app::App;
-use crate::auth::{ANONYMOUS, Caller, Denied, basic_user};
 use crate::content::Store;
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;

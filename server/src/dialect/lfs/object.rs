@@ -3,6 +3,8 @@
 use axum::body::HttpBody;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, ticket};
+use leasehold_engine as engine;
 
 use super::batch::Way;
 use super::error::Refusal;
@@ -10,11 +12,9 @@ use super::repository::{Oid, Repository};
 use super::wire::{self, Object};
 use super::{Answer, Asked, Lfs};
 use crate::audit::Kind;
-use crate::auth::{Caller, ticket};
 use crate::content::{self, Found, Upload};
 use crate::dialect::files::read::{self, Unserved};
 use crate::door::Arrival;
-use crate::engine;
 use crate::http::forwarded;
 use crate::http::shares::Client;
 
@@ -40,7 +40,7 @@ fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal>
     let Some(ticket) = asked.parts.headers.get(ticket::HEADER) else { return Ok(asked) };
     let scope = way.scope(&asked.repository, oid);
     let shown = ticket.to_str().unwrap_or_default();
-    let caller = asked.caller.with_ticket(shown, &scope, &lfs.app.engine);
+    let caller = asked.caller.with_ticket(shown, &scope, lfs.app.engine.clock());
     let arrival = Arrival::of(&asked.parts);
     let (auth, at) = (&lfs.app.auth, lfs.app.engine.at(arrival.received));
     let trusted = &lfs.app.http.trusted_proxies;
@@ -108,7 +108,7 @@ async fn publish(
     upload: Upload,
 ) -> Answer {
     // The upload can take long, so the caller's rights are checked again.
-    let path = caller.still(&lfs.app.engine)?.permit(repository.to_write(&oid))?;
+    let path = caller.still(lfs.app.engine.clock())?.permit(repository.to_write(&oid))?;
     // Two concurrent uploads of one object must count as one.
     let _turn = lfs.store.turn(&path).await;
     let Upload { draft, size, .. } = upload;

@@ -1,12 +1,12 @@
 //! A repository: the names of its locks, and where its objects are stored.
 
+use leasehold_auth::hex;
 use leasehold_core::LockKey;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::auth::hex;
 use crate::content::{FilePath, Folders, ToRead, ToWrite};
 
 /// The folder of all objects, in the server's own part of the store.

@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use leasehold_api::{AuthState, BackupTaken, Code};
+use leasehold_auth::{Caller, ReadAuth};
 
 use super::error::Refusal;
 use super::extract::NoParams;
 use crate::app::App;
-use crate::auth::{Caller, ReadAuth};
 use crate::backup::{Error, TakeBackup};
 
 /// Takes a backup. Its directory is a setting, so that no request can name a path.

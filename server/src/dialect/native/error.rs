@@ -4,13 +4,13 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, Failure};
+use leasehold_auth::Denied;
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
+use leasehold_engine as engine;
 
-use crate::auth::Denied;
 use crate::content;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

@@ -9,7 +9,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{Ending, LockKey, Note, What, trimmed};
+use leasehold_engine::{Interest, Next, Reader};
 use leasehold_store::{self as store, Cursor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,9 +22,7 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::stale::Staleness;
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::owner;
-use crate::engine::{Interest, Next, Reader};
 use crate::http::answers::Sending;
 use crate::http::shares::Client;
 
@@ -81,7 +81,7 @@ pub(super) async fn watch(
             let check = |now: &Caller| now.check_somewhere(Right::Read, Some(&namespace));
             tokio::select! {
                 () = engine.stopped() => {}
-                _ = watcher.denied(&engine, check) => {}
+                _ = watcher.denied(engine.clock(), check) => {}
             }
         }),
         caller,

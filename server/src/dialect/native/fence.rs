@@ -5,13 +5,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{FenceCheck, FenceVerdict};
+use leasehold_auth::Caller;
 use leasehold_core::LockKey;
+use leasehold_engine::ReadLock;
 
 use super::error::Refusal;
 use super::extract::Body;
 use crate::app::App;
-use crate::auth::Caller;
-use crate::engine::ReadLock;
 
 pub(super) async fn check(
     State(app): State<App>,

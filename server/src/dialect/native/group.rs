@@ -10,11 +10,14 @@ use leasehold_api::{
     NotRenewedAll, Reason, ReleaseAllRequest, ReleasedAll, ReleasedLease, RenewAllRequest, Renewed,
     WantedLock,
 };
+use leasehold_auth::{Caller, Right};
 use leasehold_base::clock::Instant;
 use leasehold_core::{
     Acquire, AcquireAll, Cancel, Ending, Extend, Grant, LockKey, Mode, Other, Proof, Rejection,
     ReleaseAll, RenewAll, Secret, Span, Wait,
 };
+use leasehold_engine::metrics::Op;
+use leasehold_engine::{self as engine, WaitForAll, WaitedAll};
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, Namespace, Received};
@@ -22,13 +25,10 @@ use super::lock;
 use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
-use crate::engine::{self, WaitForAll, WaitedAll};
 use crate::http::json;
-use crate::metrics::Op;
 
 type Answer = Result<Response, Refusal>;
 type Answered = Result<Result<WaitedAll, Rejection>, engine::Error>;
@@ -54,7 +54,7 @@ pub(super) async fn acquire(
     let waiting = Waiting::by(&acquire.first);
     // A wait above the limit is not shortened, so that the engine rejects it.
     let patience = match wait <= app.limits.wait_max {
-        true => caller.patience(app.engine.left_of(wait, now), &app.engine),
+        true => caller.patience(app.engine.left_of(wait, now), app.engine.clock()),
         false => wait,
     };
     let call = app.engine.ask(caller.permit(WaitForAll { acquire, wait: patience })?);
@@ -168,7 +168,7 @@ pub(super) async fn renew(
         caller.check(Right::Acquire, &key)?;
     }
     if let Some(n) = proofs.iter().position(Option::is_none) {
-        app.metrics.ops.failed(Some(Op::Renew));
+        app.metrics.engine.ops.failed(Some(Op::Renew));
         return Ok(not_renewed(&request.leases[n]));
     }
     let renew = RenewAll {
@@ -235,7 +235,7 @@ pub(super) async fn release(
     let proofs: Vec<_> = proofs.into_iter().flatten().collect();
     let dialect = Dialect::Native.number();
     let mut results = if proofs.is_empty() {
-        app.metrics.ops.failed(Some(Op::Release));
+        app.metrics.engine.ops.failed(Some(Op::Release));
         Vec::new().into_iter()
     } else {
         app.engine.ask(caller.own(ReleaseAll { proofs, dialect })).await??.into_iter()

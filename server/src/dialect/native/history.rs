@@ -5,7 +5,9 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{History, PastEvent};
+use leasehold_auth::Caller;
 use leasehold_core::LockKey;
+use leasehold_engine::{PastEvents, ReadHistory};
 use leasehold_store::{Cursor, EventId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,8 +16,6 @@ use super::error::Refusal;
 use super::event::{parse_id, wire};
 use super::extract::{Lock, Namespace, Params};
 use crate::app::App;
-use crate::auth::Caller;
-use crate::engine::{PastEvents, ReadHistory};
 use leasehold_store::history::Query;
 
 const LIMIT_DEFAULT: usize = 100;

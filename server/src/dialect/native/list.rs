@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{LockList, LockState};
+use leasehold_auth::{Caller, View};
 use leasehold_core::{LockKey, LockView};
+use leasehold_engine::{Filter, ListLocks, LockPage, Standing};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,9 +14,7 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
-use crate::auth::{Caller, View};
 use crate::dialect::{cursor, grip};
-use crate::engine::{Filter, ListLocks, LockPage, Standing};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 use crate::http::shares::Client;
 

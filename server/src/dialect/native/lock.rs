@@ -9,24 +9,24 @@ use leasehold_api::{
     AcquireRequest, Acquired, NotAcquired, NotReleased, NotRenewed, Reason, ReleaseRequest,
     Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
 };
+use leasehold_auth::{Caller, Right};
 use leasehold_base::clock::Instant;
 use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
     Rejection, Release, Renew, Secret, Span, Target, Timestamp, Token, Wait,
 };
+use leasehold_engine::metrics::Op;
+use leasehold_engine::{self as engine, Granted, ReadLease, ReadLock, WaitFor, Waited};
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, NoParams, Received};
 use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;
-use crate::engine::{self, Granted, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
-use crate::metrics::Op;
 use crate::operator;
 
 /// Maximum number of waiters in the state of a lock.
@@ -56,7 +56,7 @@ pub(super) async fn acquire(
     let waiting = is_watched.then(|| Waiting::by(&acquire));
     // A wait above the limit is not shortened, so that the engine rejects it.
     let patience = match wait <= app.limits.wait_max {
-        true => caller.patience(app.engine.left_of(wait, now), &app.engine),
+        true => caller.patience(app.engine.left_of(wait, now), app.engine.clock()),
         false => wait,
     };
     let call = app.engine.ask(caller.permit(WaitFor { acquire, wait: patience })?);
@@ -243,7 +243,7 @@ pub(super) async fn renew(
     caller.check(Right::Acquire, &key)?;
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else {
-        app.metrics.ops.failed(Some(Op::Renew));
+        app.metrics.engine.ops.failed(Some(Op::Renew));
         return Ok(not_renewed());
     };
     let renew = Renew {
@@ -282,7 +282,7 @@ pub(super) async fn release(
 ) -> Answer {
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else {
-        app.metrics.ops.failed(Some(Op::Release));
+        app.metrics.engine.ops.failed(Some(Op::Release));
         return Ok(not_released(Reason::NotOwner));
     };
     let number = lease_id::parse(&request.lease_id).map(|id| id.number);

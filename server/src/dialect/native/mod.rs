@@ -24,10 +24,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
+use leasehold_auth::Denied;
 
 use super::Listener;
 use crate::app::App;
-use crate::auth::Denied;
 pub(crate) use direct::{Direct, Verb};
 pub(in crate::dialect) use error::Refusal;
 pub(crate) use event::{note, wire as told};

@@ -7,7 +7,9 @@ use leasehold_api::{
     Code, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom, SessionList,
     SessionState,
 };
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseRecord, Maintain, SessionNumber, Whose};
+use leasehold_engine::{ListSessions, ReadMaintenance};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,9 +17,7 @@ use super::error::Refusal;
 use super::extract::{Body, NoParams, Number, Params};
 use super::wire;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect;
-use crate::engine::{ListSessions, ReadMaintenance};
 use crate::http::json;
 use crate::operator;
 

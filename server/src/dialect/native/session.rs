@@ -5,17 +5,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{KeptAlive, OpenSessionRequest, SessionOpened};
+use leasehold_auth::Caller;
 use leasehold_core::{CloseSession, KeepSession, OpenSession, Rejection, Span};
+use leasehold_engine::{Expiry, ReadSession};
 
 use super::error::Refusal;
 use super::extract::{Body, NoParams, Received, SessionId};
 use super::wire;
 use crate::app::App;
 use crate::audit::Kind;
-use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
-use crate::engine::{Expiry, ReadSession};
 
 type Answer = Result<Response, Refusal>;
 

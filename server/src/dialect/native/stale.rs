@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::WatchStream;
 
-use crate::engine::EngineHandle;
+use leasehold_engine::EngineHandle;
 
 /// Tracks which of the two events one client got last.
 pub(super) struct Staleness {

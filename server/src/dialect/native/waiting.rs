@@ -1,11 +1,11 @@
 //! Waiting for locks. A wait ends when the caller loses the right to the locks.
 
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::{Acquire, Cancel};
+use leasehold_engine::{Ask, Call, Error};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::auth::{Caller, Denied};
-use crate::engine::{Ask, Call, Error};
 
 /// A request that is about to wait for locks.
 pub(super) struct Waiting {
@@ -39,11 +39,11 @@ impl Waiting {
             answer = call => {
                 if is_over(&answer) {
                     // The wait might have ended because the caller's credential expired.
-                    caller.still(&app.engine).and_then(|now| may(&now))?;
+                    caller.still(app.engine.clock()).and_then(|now| may(&now))?;
                 }
                 return Ok(answer);
             }
-            denied = caller.denied(&app.engine, &may) => denied,
+            denied = caller.denied(app.engine.clock(), &may) => denied,
         };
         // The call is dropped by now, which only parks a wait with a request id: it would keep its place in the queue
         // for a while.

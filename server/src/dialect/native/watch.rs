@@ -7,7 +7,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, Gap, LeaseEnd, WatchLeaseRequest, WatchedLease};
+use leasehold_auth::Caller;
 use leasehold_core::{Ending, Fact, What};
+use leasehold_engine::{WatchLease, Watched};
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
@@ -17,9 +19,7 @@ use super::lock;
 use super::stale::Staleness;
 use super::wire;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::Dialect;
-use crate::engine::{WatchLease, Watched};
 use crate::http::answers::Sending;
 use crate::http::shares::Client;
 
@@ -57,7 +57,7 @@ pub(super) async fn watch(
         // Watching one's own lease needs no right, but the caller's credential must stay valid.
         tokio::select! {
             () = engine.stopped() => {}
-            _ = caller.denied(&engine, |_| Ok(())) => {}
+            _ = caller.denied(engine.clock(), |_| Ok(())) => {}
         }
     });
     let events = Box::pin(events);

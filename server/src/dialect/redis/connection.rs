@@ -1,6 +1,8 @@
 //! One connection: reads requests and writes replies in the same order. Requests that arrive together are sent to the
 //! engine together.
 
+use leasehold_auth::Caller;
+use leasehold_engine::{Together, Undelivered};
 use tokio::time::Instant;
 
 use super::command::{self, Client, Command};
@@ -10,8 +12,6 @@ use super::party::{self, Party};
 use super::reply::Reply;
 use super::turn;
 use crate::app::App;
-use crate::auth::Caller;
-use crate::engine::{Together, Undelivered};
 use crate::http::{Conversation, Heard};
 
 /// The error for a client that has not authenticated in time.

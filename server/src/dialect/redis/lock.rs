@@ -1,8 +1,12 @@
 //! Lock commands: each is one call to the engine, and its result becomes a Redis reply.
 
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::{
     Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
     Rejection, Release, ReleaseAll, Renew, RenewAll, Secret, Span, Timestamp,
+};
+use leasehold_engine::{
+    self as engine, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll,
 };
 
 use super::command::{Command, lasting};
@@ -12,10 +16,8 @@ use super::reply::Reply;
 use super::revoke::Revoking;
 use super::script::Script;
 use super::semaphore::joined;
-use crate::auth::{Caller, Denied};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, name_of, owner};
-use crate::engine::{self, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll};
 
 /// The reason why a command is not passed to the engine.
 pub(super) enum Refusal {

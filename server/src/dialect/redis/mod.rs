@@ -26,10 +26,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 
 use super::{Dialect, Listener};
 use crate::app::App;
-use crate::auth::Denied;
 use crate::http::Listen;
 
 /// There are no HTTP paths.

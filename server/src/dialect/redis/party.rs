@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, header};
+use leasehold_auth::{Caller, Denied, Logged, Trail, Way, are_changes_logged};
 use leasehold_core::LockKey;
 
 use super::reply::{Protocol, Reply};
@@ -11,7 +12,6 @@ use super::transaction::Transaction;
 use super::urgency::Urgency;
 use crate::app::App;
 use crate::audit::Refused;
-use crate::auth::{Caller, Denied, Logged, Trail, Way, are_changes_logged};
 use crate::door::{Peer, Visitor};
 
 /// The version of Redis that has these commands. Clients check it before they use newer commands.
@@ -83,7 +83,7 @@ impl Party {
     /// where these are on.
     pub(super) fn caller(&self) -> Result<Caller, Denied> {
         let caller = match &self.caller {
-            Ok(caller) if caller.is_asked() => caller.still(&self.app.engine)?,
+            Ok(caller) if caller.is_asked() => caller.still(self.app.engine.clock())?,
             Ok(caller) => caller.clone(),
             Err(denied) => return Err(denied.clone()),
         };

@@ -1,12 +1,12 @@
 //! Errors in the form that Redis uses: an upper-case word for the kind, then the reason.
 
+use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Limit, Rejection};
+use leasehold_engine as engine;
 
 use super::reply::Reply;
-use crate::auth::Denied;
 use crate::dialect::limit::{Met, met};
 use crate::dialect::rejection::in_words;
-use crate::engine;
 
 impl From<Denied> for Reply {
     fn from(denied: Denied) -> Self {

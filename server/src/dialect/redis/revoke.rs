@@ -1,13 +1,13 @@
 //! `DEL`, which revokes locks, and its record in the audit files.
 
+use leasehold_auth::Caller;
 use leasehold_core::{LeaseView, LockKey, Revoke, Target};
+use leasehold_engine::Call;
 
 use super::lock::{Asked, Asking, Refusal, answered};
 use super::party::Party;
 use super::reply::Reply;
-use crate::auth::Caller;
 use crate::dialect::grip;
-use crate::engine::Call;
 use crate::operator;
 
 /// The reason that is kept with a lease that a caller other than its owner deleted.

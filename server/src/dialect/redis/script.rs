@@ -4,7 +4,7 @@
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use crate::auth::hex;
+use leasehold_auth::hex;
 
 /// The effect of a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

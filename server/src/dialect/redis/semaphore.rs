@@ -1,10 +1,10 @@
 //! Semaphores: a limited number of holders, where one client can hold several places.
 
 use leasehold_core::{Acquire, Limits, Mode, Proof, Span};
+use leasehold_engine::{Call, Take, Undelivered};
 
 use super::lock::{Asked, Asking, Refusal, span, told};
 use super::reply::Reply;
-use crate::engine::{Call, Take, Undelivered};
 
 impl Asking<'_, '_> {
     /// Acquires a place in a semaphore, or renews it if the client has it already. The client's clock is ignored.

@@ -1,5 +1,6 @@
 //! Commands that read before they write: no other command of the connection is sent to the engine in the meantime.
 
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{Extend, LeaseView, LockKey, Mode, Proof, Renew, Revoke, Span, Target};
 
 use super::command::Command;
@@ -9,7 +10,6 @@ use super::refusal::is_no;
 use super::reply::Reply;
 use super::revoke;
 use super::script::Script;
-use crate::auth::{Caller, Right};
 use crate::dialect::{Dialect, grip, name_of, owner};
 
 /// The reason that is kept with a lease that a caller other than its owner let expire immediately.

@@ -2,15 +2,15 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Limit, Rejection};
+use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
-use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
-use crate::engine;
 
 /// An error response of this dialect.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::Uri;
 use axum::http::request::Parts;
+use leasehold_auth::Caller;
 use leasehold_core::{LockKey, Owner, Span};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -10,7 +11,6 @@ use serde::de::DeserializeOwned;
 use super::duration;
 use super::error::Refusal;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::{owner, query};
 use crate::door::Arrival;
 

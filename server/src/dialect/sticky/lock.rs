@@ -3,18 +3,18 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use leasehold_auth::Caller;
 use leasehold_base::clock::Instant;
 use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret};
+use leasehold_engine::{Granted, ReadLock, Take};
 
 use super::error::Refusal;
 use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door;
-use crate::engine::{Granted, ReadLock, Take};
 
 type Answer = Result<Response, Refusal>;
 

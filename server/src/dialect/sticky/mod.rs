@@ -15,12 +15,12 @@ use axum::Router;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::Span;
+use leasehold_engine::ReadLock;
 
 use super::{Dialect, Listener};
 use crate::app::App;
-use crate::auth::{Caller, Denied};
-use crate::engine::ReadLock;
 
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lock"];

@@ -4,17 +4,17 @@
 use axum::extract::State;
 use axum::http::request::Parts;
 use axum::response::Response;
+use leasehold_auth::{Caller, Right, View};
 use leasehold_core::{LockKey, LockView, Timestamp};
+use leasehold_engine::{Filter, ListLocks, LockPage};
 use maud::{Markup, html};
 
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
-use crate::auth::{Caller, Right, View};
 use crate::console;
 use crate::dialect::grip;
 use crate::door::Arrival;
-use crate::engine::{Filter, ListLocks, LockPage};
 use crate::page::{Page, Shape, Text, name, state, title};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";

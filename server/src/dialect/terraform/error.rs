@@ -5,13 +5,13 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::Code;
+use leasehold_auth::Denied;
 use leasehold_core::{Limit, Rejection};
+use leasehold_engine as engine;
 
 use super::info::LockInfo;
-use crate::auth::Denied;
 use crate::content::{self, Unreceived};
 use crate::dialect::{basic, native};
-use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

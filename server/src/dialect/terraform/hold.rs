@@ -1,16 +1,16 @@
 //! The lock under which a state is written: the writer's lock, or one that is acquired for the write.
 
+use leasehold_auth::Caller;
 use leasehold_core::{Acquire, Extend, LeaseView, Proof, Release, Renew, Span};
+use leasehold_engine::Take;
+use leasehold_engine::owner::WITHOUT_LOCK;
 
 use super::States;
 use super::error::Refusal;
-use super::info::WITHOUT_LOCK;
 use super::lock::{holder, note_wrong_id, refused, secret};
 use super::state::State;
-use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
-use crate::engine::Take;
 use axum::http::StatusCode;
 
 /// Minimum time that a lock must still last when a version is about to be published.
@@ -103,7 +103,7 @@ async fn renewed(
         request_id: None,
     };
     // The upload can take long, so the caller's rights are checked again.
-    let caller = caller.still(engine)?;
+    let caller = caller.still(engine.clock())?;
     Ok(engine.ask(caller.permit(renew)?).await?.ok().map(|lease| *lease))
 }
 

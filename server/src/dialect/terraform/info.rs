@@ -2,14 +2,12 @@
 
 use leasehold_base::calendar;
 use leasehold_core::{Dialect as Number, Holding, LeaseView, Owner, Timestamp};
+use leasehold_engine::owner::WITHOUT_LOCK;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::dialect::{Dialect, name_of, owner};
-
-/// The first words of the owner of a write whose writer has no lock.
-pub(in crate::dialect) const WITHOUT_LOCK: &str = "write without a lock";
 
 /// Terraform's information about a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -3,17 +3,17 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use leasehold_auth::{Caller, Right};
 use leasehold_core::{Acquire, LockView, Proof, Rejection, Release, Revoke, Secret, Target};
+use leasehold_engine::{ReadLock, Take};
 
 use super::error::Refusal;
 use super::info::LockInfo;
 use super::state::State;
 use super::{Answer, Asked, States};
-use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, mismatch, owner};
 use crate::door::{self, UnlessOwn};
-use crate::engine::{ReadLock, Take};
 use crate::http::body;
 use crate::operator;
 

@@ -22,17 +22,17 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use leasehold_auth::{Caller, Denied};
 use leasehold_core::Span;
 
 use super::{Listener, path};
 use crate::app::{self, App};
-use crate::auth::{Caller, Denied};
 use crate::content::Store;
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use checksum::Checksum;
 use error::Refusal;
-pub(super) use info::{WITHOUT_LOCK, shown, who};
+pub(super) use info::{shown, who};
 use leasehold_api::Code;
 use state::State;
 

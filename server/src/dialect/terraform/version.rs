@@ -7,12 +7,12 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{StateVersion, StateVersions, TerraformState, TerraformStates};
+use leasehold_auth::{Caller, Permitted, Right};
 
 use super::error::Refusal;
 use super::lock::holder;
 use super::state::State;
 use super::{Answer, Asked, States};
-use crate::auth::{Caller, Permitted, Right};
 use crate::content::{self, Folders, Found, ToRead};
 use crate::door::Arrival;
 use crate::http::answers::Sending;

@@ -6,6 +6,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::StateWritten;
+use leasehold_auth::Caller;
+use leasehold_engine as engine;
 use serde::Deserialize;
 
 use super::checksum::{Checksum, Watching};
@@ -16,11 +18,9 @@ use super::state::State;
 use super::version::{find, kept, missing, number};
 use super::{Answer, Asked, States};
 use crate::audit::Kind;
-use crate::auth::Caller;
 use crate::content::{self, Upload};
 use crate::dialect::counted::Counted;
 use crate::dialect::query;
-use crate::engine;
 use crate::http::shares::Client;
 
 /// The query parameters. Others are ignored: they are for other software, and Terraform sends the query of its

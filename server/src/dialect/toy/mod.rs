@@ -61,6 +61,6 @@ fn converse(app: App, mut conversation: Conversation) -> Serving {
     })
 }
 
-pub(super) fn refuse(_: &App, denied: crate::auth::Denied) -> Response {
+pub(super) fn refuse(_: &App, denied: leasehold_auth::Denied) -> Response {
     (StatusCode::FORBIDDEN, denied.to_string()).into_response()
 }

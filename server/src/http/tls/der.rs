@@ -2,7 +2,7 @@
 //!
 //! Only certificates that were verified get here, so whatever cannot be read is a reason to refuse one.
 
-use crate::auth::days_from_epoch;
+use leasehold_auth::days_from_epoch;
 
 const SEQUENCE: u8 = 0x30;
 const OBJECT_ID: u8 = 0x06;

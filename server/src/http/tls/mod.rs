@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
+use leasehold_auth::{Gate, Mtls};
 use leasehold_base::sync::{read, write};
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -18,7 +19,6 @@ use rustls::sign::SingleCertAndKey;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::auth::{Gate, Mtls};
 pub(super) use names::names;
 use pair::Pair;
 

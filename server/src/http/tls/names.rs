@@ -4,8 +4,7 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
 use super::der;
-use crate::auth::Mtls;
-use crate::door::CertificateNames;
+use leasehold_auth::{CertificateNames, Mtls};
 
 /// Of a certificate that was verified. `None`: it cannot be read, which does not happen after it was verified.
 pub(in crate::http) fn names(

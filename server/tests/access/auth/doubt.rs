@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leasehold_server::auth::{Policy, Surroundings};
+use leasehold_auth::{Policy, Surroundings};
 use leasehold_testkit::{Ca, folder};
 
 /// 2026-11-16T00:00:00Z

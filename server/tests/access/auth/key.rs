@@ -1,6 +1,6 @@
 //! Tests of API keys: accepted forms, unknown keys, expired keys.
 
-use leasehold_server::auth::{Bounds, Gate, NewKey};
+use leasehold_auth::{Bounds, Gate, NewKey};
 use leasehold_testkit::Value;
 
 use crate::auth::{RULES, Scene, acquire, write_keys};

@@ -1,6 +1,6 @@
 //! Tests that an error in `[[oidc]]` or `[proxy]` is reported with its line.
 
-use leasehold_server::auth::{Bounds, Gate};
+use leasehold_auth::{Bounds, Gate};
 
 const PUBLIC: &str = "version = 1\npublic-url = \"https://locks.example.org\"\n";
 

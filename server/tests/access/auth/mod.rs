@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hyper::Method;
-use leasehold_server::auth::NewKey;
+use leasehold_auth::NewKey;
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, Response, TempDir, Value, folder, json, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -26,7 +26,7 @@ async fn a_removed_key_fails_at_once_and_its_waits_and_streams_end() {
     let keys = scene.keys.iter().filter(|(name, _)| *name != "taker");
     let kept: std::collections::BTreeMap<_, _> = keys
         .map(|(name, key)| {
-            let key = leasehold_server::auth::NewKey {
+            let key = leasehold_auth::NewKey {
                 id: key.id.clone(),
                 text: key.text.clone(),
                 sha256: key.sha256.clone(),

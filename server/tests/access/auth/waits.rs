@@ -121,7 +121,7 @@ async fn a_second_key_of_the_name_keeps_its_place() {
     let claim = json!({"resource": "x", "timeout": 600});
     scene.send("other", "POST /v1/claims", claim.clone()).await;
     assert_eq!(scene.send("taker", "POST /v1/claims", claim).await.status, 202);
-    let second = leasehold_server::auth::NewKey::draw();
+    let second = leasehold_auth::NewKey::draw();
     let keys = std::fs::read_to_string(scene.file("keys.toml")).expect("a file");
     let first = &scene.keys["taker"];
     let keys = keys.replace(&first.id, &second.id).replace(&first.sha256, &second.sha256);

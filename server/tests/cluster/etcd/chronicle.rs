@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use leasehold_server::engine::Error;
+use leasehold_engine::Error;
 use leasehold_store::etcd::Snapshots;
 use leasehold_store::history::{History, Page, Query};
 

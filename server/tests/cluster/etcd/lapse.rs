@@ -1,7 +1,7 @@
 //! Tests of what happens to waiting clients when etcd does not confirm their leader.
 
 use leasehold_core::{Acquire, Dialect, LockKey, Owner, Phase, Revoke, Secret, Span, Target};
-use leasehold_server::engine::{Error, ReadLock, WaitFor, Waited};
+use leasehold_engine::{Error, ReadLock, WaitFor, Waited};
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use leasehold_core::{LockKey, Revoke, Target};
-use leasehold_server::engine::{Error, Probe};
+use leasehold_engine::{Error, Probe};
 use leasehold_store as store;
 use leasehold_store::etcd::{self, Snapshots};
 use leasehold_testkit::folder;

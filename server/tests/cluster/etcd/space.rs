@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_core::{LockKey, Revoke, Target};
+use leasehold_engine::Error;
 use leasehold_etcd::{Error as EtcdError, Kind, Op, RangeRequest, Txn};
-use leasehold_server::engine::Error;
 use leasehold_store::etcd::{Cluster, Watching};
 use leasehold_testkit::{Etcd, EtcdOptions};
 

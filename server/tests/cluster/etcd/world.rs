@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use leasehold_base::clock::{Clock, SystemClock};
 use leasehold_core::{Acquire, Dialect, Limits, LockKey, LockView, Owner, Secret, Span};
+use leasehold_engine::{
+    Ask, Engine, EngineHandle, Error, Granted, HistoryOptions, Options, ReadLock, Take,
+};
 use leasehold_etcd::{
     Error as EtcdError, Kind, LeaseGrantResponse, Options as EtcdOptions, RangeRequest,
     RangeResponse, StatusResponse, TxnRequest, TxnResponse,
 };
 use leasehold_server::audit::{self, Audit};
-use leasehold_server::engine::{
-    Ask, Engine, EngineHandle, Error, Granted, HistoryOptions, Options, ReadLock, Take,
-};
 use leasehold_server::metrics::Metrics;
 use leasehold_store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots, Watching};
 use leasehold_store::{self as store, NodeFolder};
@@ -117,7 +117,8 @@ impl Node {
             tick: world.tick,
             ..Options::default()
         };
-        let (engine, handle) = Engine::take_part(options, Box::new(seat), clock, metrics.clone())?;
+        let (engine, handle) =
+            Engine::take_part(options, Box::new(seat), clock, metrics.engine.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         Ok(Self { engine, handle, link, folder, metrics, runtime })

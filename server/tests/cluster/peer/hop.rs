@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use leasehold_server::auth::NewKey;
+use leasehold_auth::NewKey;
 use leasehold_testkit::{Client, Method, Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};

@@ -10,7 +10,7 @@ mod memory;
 mod namespaces;
 
 use leasehold_core::Limits;
-use leasehold_server::engine;
+use leasehold_engine as engine;
 use leasehold_testkit::{Local, Response, settings};
 
 /// Starts a server with these limits and without a data directory.

@@ -11,7 +11,7 @@ use leasehold_core::{
     Acquire, AcquireAll, Dialect, LockKey, Mode, Other, Owner, Proof, Release, Revoke, Secret,
     Span, Target,
 };
-use leasehold_server::engine::{
+use leasehold_engine::{
     Ask, Call, EngineHandle, Options, ReadLock, Stepped, Take, WaitForAll, WaitedAll,
 };
 use leasehold_server::metrics::Metrics;
@@ -30,7 +30,7 @@ pub(crate) fn told_whole() -> Outcome {
     let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
     let store = Box::new(MemoryStore::default());
     let (mut engine, handle) =
-        Stepped::start(Options::default(), store, clock, metrics).expect("a start");
+        Stepped::start(Options::default(), store, clock, metrics.engine.clone()).expect("a start");
     let granted = ask(&mut engine, &handle, Take(acquire("a", "ann"))).expect("it is free");
     let ann = granted.deliver().lease;
     let wanted = AcquireAll {

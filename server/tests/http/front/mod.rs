@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use leasehold_core::LockKey;
-use leasehold_server::engine::ReadLock;
+use leasehold_engine::ReadLock;
 use leasehold_testkit::{Local, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

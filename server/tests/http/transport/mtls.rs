@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_server::auth::NewKey;
+use leasehold_auth::NewKey;
 use leasehold_testkit::{Ca, Issued, folder, json};
 use rustls::HandshakeKind;
 
@@ -300,7 +300,7 @@ fn what_mtls_says_is_checked() {
     let load = |text: String| {
         let file = folder.path().join("auth.toml");
         std::fs::write(&file, text).unwrap();
-        leasehold_server::auth::Policy::load(&file).map(drop)
+        leasehold_auth::Policy::load(&file).map(drop)
     };
     assert_eq!(load(rules("principal = \"dns\"")), Ok(()));
     for (text, why) in [

@@ -1,7 +1,7 @@
 //! Tests of an authenticating proxy that the server recognizes by its Unix socket or its certificate. Also tests
 //! cookies over TLS.
 
-use leasehold_server::auth::NewKey;
+use leasehold_auth::NewKey;
 use leasehold_server::http::Listen;
 use leasehold_testkit::Ca;
 use tokio::net::UnixStream;

@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
+use leasehold_auth::Permitted;
 use leasehold_core::{Ending, LockKey, What};
-use leasehold_server::auth::Permitted;
-use leasehold_server::engine::{Interest, Next};
+use leasehold_engine::{Interest, Next};
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, json, settings};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

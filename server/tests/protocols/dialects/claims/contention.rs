@@ -1,8 +1,8 @@
 //! Tests of the queue of claims: what the server does without a request.
 
+use leasehold_auth::Permitted;
 use leasehold_core::{Ending, Span, What};
-use leasehold_server::auth::Permitted;
-use leasehold_server::engine::{Interest, Next};
+use leasehold_engine::{Interest, Next};
 use leasehold_testkit::{Local, json, settings};
 
 use crate::dialects::claims::{Scene, history, named};

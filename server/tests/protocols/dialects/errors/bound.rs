@@ -1,7 +1,7 @@
 //! Tests of limits: values that are too long, too large or empty, and values just within the limit.
 
 use leasehold_core::Limits;
-use leasehold_server::engine;
+use leasehold_engine as engine;
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, Value, json, settings};
 

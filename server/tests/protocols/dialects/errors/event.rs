@@ -1,6 +1,6 @@
 //! Tests of event streams: invalid parameters, and how the server reports a gap.
 
-use leasehold_server::engine;
+use leasehold_engine as engine;
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, Value, json, settings};
 

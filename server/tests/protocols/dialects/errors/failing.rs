@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use leasehold_engine as engine;
+use leasehold_server::http;
 use leasehold_server::serve::Settings;
-use leasehold_server::{engine, http};
 use leasehold_testkit::{Client, Local, Response, Value, folder, json, settings};
 use rusqlite::Connection;
 

@@ -1,0 +1,55 @@
+//! While the store cannot be written: who is told what.
+
+use super::message::{Asked, Error};
+use super::metrics::Op;
+use super::writer::Writer;
+
+impl Writer {
+    pub(super) fn refuse_busy(&mut self, asks: &mut Vec<Asked>) {
+        self.was_busy = true;
+        let error = self.busy();
+        for ask in asks.drain(..) {
+            self.metrics.ops.busy(Op::of(&ask.question));
+            self.post(ask.reply_to, Err(error));
+        }
+        self.send();
+    }
+
+    /// Why nothing can be done at present.
+    pub(super) fn busy(&self) -> Error {
+        match self.is_remote {
+            _ if self.health.room().is_out => Error::StoreAlarmed,
+            true => Error::StoreSilent,
+            false => Error::Busy,
+        }
+    }
+
+    /// Says once that the store does not answer, and once that it does again.
+    pub(super) fn note_silence(&mut self, is_silent: bool) {
+        if !self.is_remote || self.was_silent == is_silent {
+            return;
+        }
+        self.was_silent = is_silent;
+        if !is_silent {
+            self.shared.is_unsure(false);
+        }
+        if is_silent {
+            self.metrics.cluster.is_unconfirmed();
+            let why = self.health.why_unanswered();
+            tracing::error!(
+                %why,
+                "etcd does not answer as it should: nothing is granted, renewed or told until it does"
+            );
+        } else {
+            self.metrics.cluster.leads(Some(self.epoch));
+            tracing::info!("etcd answers again");
+        }
+    }
+
+    /// Everybody who asked meanwhile is told to come back.
+    pub(super) fn refuse_all(&mut self) {
+        let mut asks = std::mem::take(&mut self.asks);
+        asks.extend(self.shared.inbox.drain());
+        self.refuse_busy(&mut asks);
+    }
+}

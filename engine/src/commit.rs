@@ -1,0 +1,249 @@
+//! A batch becomes durable, and everybody is told. Or it is not simply durable: that may become known later, or
+//! never, or somebody else may have taken over.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use leasehold_base::clock::Moment;
+use leasehold_core::{
+    Acquired, AcquiredAll, Change, LeaseNumber, LeaseView, Outcome, Timestamp, mutant,
+};
+
+use super::ask::Reply;
+use super::batch::{Answer, Batch, tell, tell_unknown};
+use super::message::Error;
+use super::metrics::Resolved;
+use super::writer::Writer;
+use leasehold_store::{self as store, Draft, Kind, Permit};
+
+/// How often a store is asked what became of an append.
+pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+/// A batch of which it is not known yet whether it is durable, with its answers.
+pub(super) struct Held {
+    pub(super) batch: Batch,
+    moment: Moment,
+    pub(super) since: Timestamp,
+    /// Grants whose askers were told that nobody knows.
+    forsaken: Vec<LeaseNumber>,
+}
+
+impl Writer {
+    /// Makes a batch durable, then tells everybody.
+    pub(super) fn commit(
+        &mut self,
+        permit: Permit,
+        kind: Kind,
+        mut batch: Batch,
+    ) -> Result<(), store::Error> {
+        let moment = self.clock.moment();
+        if mutant!(AnswerBeforeAppend) {
+            for Answer { reply_to, content, .. } in std::mem::take(&mut batch.answers) {
+                self.post(reply_to, Ok(content));
+            }
+            self.send();
+        }
+        let is_empty = batch.effects.changes.is_empty();
+        let must_append = self.is_remote && (kind == Kind::Epoch || self.has_time_to_tell(moment));
+        if is_empty && !must_append && !self.is_tick_due(moment.lock_time) {
+            let began = self.is_remote.then(Instant::now);
+            let is_confirmed = mutant!(ConfirmBeforeApplying) && self.is_remote;
+            return match if is_confirmed { Ok(()) } else { self.store.confirm(permit) } {
+                Ok(()) => {
+                    self.note_confirmed(moment.lock_time);
+                    began.iter().for_each(|began| self.metrics.cluster.confirmed(began.elapsed()));
+                    self.publish(batch, moment);
+                    Ok(())
+                }
+                Err(error) => self.unconfirmed(batch, error),
+            };
+        }
+        let kind = if is_empty && kind == Kind::Batch { Kind::Tick } else { kind };
+        if mutant!(MendedTooSoon) {
+            self.store.mend(&self.machine);
+        }
+        let began = Instant::now();
+        let draft = Draft { kind, moment, changes: &batch.effects.changes };
+        match self.store.append(permit, draft) {
+            Ok(()) => {}
+            Err(store::Error::Unsettled(_)) if mutant!(UnsettledAsCommitted) => {}
+            Err(store::Error::Fenced(_)) if mutant!(FencedAsCommitted) => {}
+            Err(error) => return self.not_committed(batch, moment, error),
+        }
+        self.metrics.commit_latency.observe(began.elapsed());
+        self.store.mend(&self.machine);
+        self.written_at = moment.lock_time;
+        self.note_confirmed(moment.lock_time);
+        self.publish(batch, moment);
+        Ok(())
+    }
+
+    /// The store said, after this time, that nobody has taken over.
+    fn note_confirmed(&mut self, at: Timestamp) {
+        self.confirmed_at = at;
+        self.note_silence(false);
+        if self.is_remote {
+            self.shared.confirmed_at.store(at.as_nanos(), Relaxed);
+        }
+    }
+
+    /// Something is over by now, and nothing may be written of it: the time itself has to be, or else whoever takes
+    /// over could take it for not over yet, after somebody was told that it is.
+    fn has_time_to_tell(&self, moment: Moment) -> bool {
+        let is_due = |at| at <= moment.lock_time && !mutant!(DeadlineWithoutTick);
+        self.was_due && !mutant!(DeadlineWithoutTick)
+            || self.machine.next_deadline().is_some_and(is_due)
+    }
+
+    /// Tells everybody what is durable.
+    pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
+        self.tell(&mut batch.effects.facts, moment.wall_ms);
+        self.wake(batch.effects.wakeups.drain(..));
+        // One look at the clock for all: it is read more often than anything else.
+        let now = Instant::now();
+        for Answer { reply_to, content, op, sent_at } in batch.answers.drain(..) {
+            self.metrics.ops.answered(op, content.is_success(), now.duration_since(sent_at));
+            self.post(reply_to, Ok(content));
+        }
+        self.send();
+        if batch.effects.changes.iter().any(is_of_session) {
+            self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
+        }
+        batch.effects.changes.clear();
+        batch.n_bytes = 0;
+        self.batch = batch;
+        self.show_witness();
+        let n_asked = self.shared.inbox.n_asked();
+        self.metrics.observe(&self.machine.counts(), self.store.journal(), n_asked);
+    }
+
+    fn show_witness(&self) {
+        if let Some(witness) = &self.options.witness {
+            witness.see(self.store.journal().seq, &self.machine);
+        }
+    }
+
+    /// Nothing was changed, so nothing can be lost: whoever asked may ask again, or ask somebody else.
+    pub(super) fn unconfirmed(
+        &mut self,
+        batch: Batch,
+        error: store::Error,
+    ) -> Result<(), store::Error> {
+        if matches!(error, store::Error::Busy) {
+            self.note_silence(true);
+            batch.tell_all(self.busy());
+            return Ok(());
+        }
+        let is_overtaken = self.is_remote && matches!(error, store::Error::Fenced(_));
+        batch.tell_all(if is_overtaken { Error::NotLeading } else { Error::Stopping });
+        Err(error)
+    }
+
+    /// An append was no success. Unless it can still become one, nobody knows what is durable of the batch, and
+    /// everybody in it is told so.
+    pub(super) fn not_committed(
+        &mut self,
+        batch: Batch,
+        moment: Moment,
+        error: store::Error,
+    ) -> Result<(), store::Error> {
+        let is_told_busy = match error {
+            store::Error::Unsettled(_) => mutant!(UnsettledAsBusy),
+            store::Error::Busy if mutant!(SettleByReading) => true,
+            store::Error::Busy => mutant!(NoSpaceAsBusy),
+            _ => false,
+        };
+        if is_told_busy {
+            batch.tell_all(Error::Busy);
+            return Ok(());
+        }
+        if matches!(error, store::Error::Unsettled(_)) {
+            let (since, forsaken) = (self.clock.now(), Vec::new());
+            self.held = Some(Held { batch, moment, since, forsaken });
+            return Ok(());
+        }
+        let is_fenced = matches!(error, store::Error::Fenced(_));
+        match () {
+            () if mutant!(UnknownAsBusy) => batch.tell_all(Error::Busy),
+            () if mutant!(LostBatchToldNotLeading) && is_fenced => {
+                batch.tell_all(Error::NotLeading);
+            }
+            () => batch.tell_unknown(if is_fenced { Error::NotLeading } else { Error::Stopping }),
+        }
+        if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) }
+    }
+
+    /// Asks what became of the held batch, and tells everybody once it is known.
+    pub(super) fn settle(&mut self) -> Result<(), store::Error> {
+        let Some(mut held) = self.held.take() else { return Ok(()) };
+        match self.store.settle() {
+            Ok(()) => {
+                self.metrics.cluster.resolved(Resolved::Durable);
+                let Held { mut batch, moment, forsaken, .. } = held;
+                self.take_back_what_is_over(&mut batch);
+                self.publish(batch, moment);
+                // Whoever was to have it does not know, and may never ask again.
+                forsaken.into_iter().for_each(|lease| drop(self.undelivered(lease)));
+                self.note_confirmed(self.clock.now());
+                // Much time may have passed, and the next start should know.
+                self.written_at = Timestamp::ZERO;
+                Ok(())
+            }
+            Err(store::Error::Unsettled(why)) => {
+                let is_long = self.clock.now().since(held.since) >= self.settle_max();
+                if is_long && !self.is_remote {
+                    held.batch.tell_unknown(Error::Stopping);
+                    return Err(store::Error::Unknown(why));
+                }
+                if is_long {
+                    let answers = std::mem::take(&mut held.batch.answers);
+                    if !answers.is_empty() {
+                        self.metrics.cluster.resolved(Resolved::Told);
+                    }
+                    let grants = answers.iter().filter_map(|answer| answer.content.new_grant());
+                    held.forsaken.extend(grants);
+                    tell_unknown(answers, Error::StoreSilent);
+                }
+                self.held = Some(held);
+                Ok(())
+            }
+            Err(error) => {
+                self.metrics.cluster.resolved(Resolved::Lost);
+                self.not_committed(held.batch, held.moment, error)
+            }
+        }
+    }
+
+    /// Nobody is told that they have a lease whose time ran out while it was not known whether they have it.
+    fn take_back_what_is_over(&self, batch: &mut Batch) {
+        let is_over = |answer: &Answer| match &answer.content {
+            Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => {
+                self.is_over(&grant.lease)
+            }
+            Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => {
+                grants.iter().any(|grant| self.is_over(&grant.lease))
+            }
+            Reply::Applied(Ok(Outcome::Renew(lease))) => self.is_over(lease),
+            Reply::Applied(Ok(Outcome::RenewAll(leases))) => {
+                leases.iter().any(|lease| self.is_over(lease))
+            }
+            _ => false,
+        };
+        let answers = std::mem::take(&mut batch.answers);
+        let (over, others) = answers.into_iter().partition(is_over);
+        batch.answers = others;
+        tell(over, Error::Unknown);
+    }
+
+    pub(super) fn is_over(&self, lease: &LeaseView) -> bool {
+        lease.deadline.is_some_and(|at| at <= self.clock.now()) && !mutant!(ExpiredIsToldAsGranted)
+    }
+}
+
+/// Has a session begun or ended by it?
+fn is_of_session(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::SessionOpened(_) | Change::SessionEnded { .. } | Change::SessionForgotten { .. }
+    )
+}

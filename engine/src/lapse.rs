@@ -1,0 +1,125 @@
+//! A leader whose store has not confirmed it for the length of its lease. Another server might lead by now, so a client
+//! that waits here might wait in vain.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use leasehold_core::{LeaseNumber, Leave, StepAside, Timestamp, mutant};
+
+use super::ask::Question;
+use super::batch::Batch;
+use super::message::{Asked, Error};
+use super::metrics::Op;
+use super::writer::{Writer, nanos};
+
+/// Has the store not confirmed a leader for the length of its lease?
+fn has_lapsed(now: Timestamp, confirmed_at: Timestamp, lease: Option<Duration>) -> bool {
+    lease.is_some_and(|lease| nanos(now.since(confirmed_at)) >= lease)
+}
+
+/// Leases whose clients were told that the outcome of their requests is unknown.
+#[derive(Default)]
+pub(super) struct Forsaken {
+    /// Those that waited and have yet to step aside.
+    waiting: VecDeque<LeaseNumber>,
+    /// Those that were granted meanwhile, and when they are given back if no client has repeated the request.
+    granted: VecDeque<(Timestamp, LeaseNumber)>,
+}
+
+impl Writer {
+    /// Has the store not confirmed this leader for the length of its lease, and not answered since?
+    pub(super) fn has_lapsed(&self) -> bool {
+        // A round can take long even if the store answers.
+        let is_unanswered = self.held.is_some() || self.was_silent;
+        let lease = self.store.lease().filter(|_| is_unanswered);
+        has_lapsed(self.clock.now(), self.confirmed_at, lease)
+    }
+
+    /// Ends every wait if this leader has lapsed, and refuses new requests, which have had no effect. Clients repeat
+    /// their requests, here or at another server, and their request ids keep their places.
+    pub(super) fn end_waits_if_lapsed(&mut self) {
+        if !self.has_lapsed() {
+            return;
+        }
+        self.note_silence(true);
+        self.shared.is_unsure(true);
+        if !mutant!(HeldWhileLapsed) {
+            self.refuse_all();
+        }
+        let waiting = self.waiters.drain_leases();
+        if waiting.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            n_waits = waiting.len(),
+            "etcd has not confirmed this leader for the length of its lease; ending every wait"
+        );
+        for (lease, waiters) in waiting {
+            self.forsaken.waiting.push_back(lease);
+            for waiter in waiters {
+                self.metrics.ops.answered(Some(Op::Acquire), Some(false), waiter.sent_at.elapsed());
+                self.outbox.add(waiter.reply_to, Err(Error::Unknown));
+            }
+        }
+        self.send();
+    }
+
+    /// Are there waiters that have to step aside, and can the store record that?
+    pub(super) fn has_forsaken(&self) -> bool {
+        !self.forsaken.waiting.is_empty() && !self.was_silent
+    }
+
+    /// Is it time to give back what no client has come for?
+    pub(super) fn has_unclaimed(&self, now: Timestamp) -> bool {
+        self.forsaken.granted.front().is_some_and(|(at, _)| *at <= now) && !self.was_silent
+    }
+
+    /// Must the waiters step aside in this round? A round that changes nothing can wait until the store answers.
+    pub(super) fn must_step_aside(&self, changes: bool, asks: &[Asked]) -> bool {
+        let is_change = |asked: &Asked| matches!(asked.question, Question::Apply(_));
+        let changes = || changes || asks.iter().any(is_change);
+        !self.forsaken.waiting.is_empty() && (!self.was_silent || changes())
+    }
+
+    /// Parks the waiters whose waits ended and whose clients have not returned. Comes first in a batch, because
+    /// a lock that becomes free would be granted to one after the other of them, and none is there to be told. Returns
+    /// whether all of them fit into the record.
+    pub(super) fn step_aside(
+        &mut self,
+        now: Timestamp,
+        n_bytes_max: usize,
+        batch: &mut Batch,
+    ) -> bool {
+        while batch.n_bytes < n_bytes_max {
+            let Some(lease) = self.forsaken.waiting.pop_front() else { break };
+            if self.waiters.has(lease) {
+                continue;
+            }
+            if mutant!(ForsakenGivenBack) {
+                let _ = self.apply(Leave(lease), batch);
+            } else if self.apply(StepAside(lease), batch) == Ok(true) {
+                let at = now + self.machine.limits().resume_park_max;
+                self.forsaken.granted.push_back((at, lease));
+            }
+        }
+        self.forsaken.waiting.is_empty()
+    }
+
+    /// Gives back what was granted to clients that have not repeated their requests.
+    pub(super) fn leave_unclaimed(
+        &mut self,
+        now: Timestamp,
+        n_bytes_max: usize,
+        batch: &mut Batch,
+    ) {
+        while self.has_unclaimed(now)
+            && batch.n_bytes < n_bytes_max
+            && let Some((_, lease)) = self.forsaken.granted.pop_front()
+        {
+            let _ = self.apply(Leave(lease), batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Following and leading by turns, in a process that outlives both.
+//!
+//! Whoever asks does so by the same handle all the time. While this process follows it is told so at once, and nothing
+//! was done. What belongs to one time of leading (machine, waiters, answers under way, connections that are gone) ends
+//! with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use leasehold_base::clock::{Clock, LockClock};
+use leasehold_base::pace;
+use leasehold_base::sync::lock;
+use leasehold_core::mutant;
+
+use super::chronicler::Chronicler;
+use super::event::EventLog;
+use super::metrics::{EngineMetrics, Turn};
+use super::rounds::{Habits, Lead};
+use super::shared::Shared;
+use super::writer::Writer;
+use super::{EngineHandle, Options, run};
+use leasehold_store::{self as store, Event, Followed, Loaded, News, Seat, Taken, Told};
+
+/// Whoever follows looks at least this often whether there is something new, and whether it should stop.
+const FOLLOW_MAX: Duration = Duration::from_millis(250);
+/// For so long a process that led looks for the one that does, before it ends.
+const SEE_OFF_MAX: Duration = Duration::from_secs(1);
+const SEE_OFF_PAUSE: Duration = Duration::from_millis(25);
+/// After something that makes following impossible, it is tried again this often.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A process that takes part in a seat.
+pub(super) struct Roles {
+    options: Options,
+    seat: Box<dyn Seat>,
+    lead: Arc<Lead<Writer>>,
+    shared: Arc<Shared>,
+    clock: LockClock,
+    events: Arc<EventLog>,
+    metrics: Arc<EngineMetrics>,
+    /// Ends with this, after it has written everything.
+    chronicler: Option<Chronicler>,
+}
+
+impl Roles {
+    /// Reads what there is. Nobody leads yet.
+    pub(super) fn start(
+        options: Options,
+        mut seat: Box<dyn Seat>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<EngineMetrics>,
+    ) -> Result<(Self, EngineHandle), store::Error> {
+        let News::State(Followed { generation, seq, last, told_after, told }) =
+            seat.follow(FOLLOW_MAX)?
+        else {
+            return Err(store::Error::Refused("there is no state to follow from".into()));
+        };
+        let clock = LockClock::resume(clock, Some(last));
+        let (told, ours) = sorted(told);
+        if let Some((audit, data)) = &options.audit {
+            let wall_ms = clock.moment().wall_ms;
+            // What others wrote is in their audit.
+            let ours: Vec<_> = told.iter().filter(|event| ours.contains(&event.id.seq)).collect();
+            audit.tell_late(generation, &mut ours.into_iter());
+            audit.begin((generation, seq), &[], data.as_deref(), wall_ms);
+        }
+        let events = Arc::new(EventLog::new(generation, seq, Vec::new(), options.kept()));
+        let chronicler = options.history.clone().map(|history| {
+            let read = (&*told, told_after, seq);
+            Chronicler::start(history, events.clone(), clock.clone(), read)
+        });
+        let chronicler = chronicler.transpose()?;
+        events.recall(told_after, seq, told);
+        let shared = Arc::new(Shared::new(options.queue_max));
+        drop(shared.follow());
+        let habits = Habits { is_near: seat.is_near(), ..Habits::default() };
+        let lead = Arc::new(Lead::vacant(shared.inbox.clone(), habits));
+        let handle = EngineHandle::new(
+            lead.clone(),
+            shared.clone(),
+            clock.clone(),
+            events.clone(),
+            metrics.clone(),
+        );
+        let handle = handle.with_health(seat.health());
+        metrics.cluster.leads(None);
+        Ok((Self { options, seat, lead, shared, clock, events, metrics, chronicler }, handle))
+    }
+
+    /// Until it is to stop, or cannot go on.
+    pub(super) fn live(mut self) -> Result<(), store::Error> {
+        let ended = loop {
+            let Some(taken) = self.follow() else { break Ok(()) };
+            match self.write(taken) {
+                Err(store::Error::Fenced(why)) => {
+                    tracing::warn!(%why, "this server leads no longer");
+                    self.metrics.cluster.leads(None);
+                    self.metrics.cluster.count(Turn::Lost);
+                    drop(self.shared.follow());
+                    self.shared.led_by(self.seat.find_leader());
+                }
+                Ok(()) => {
+                    self.see_off();
+                    break Ok(());
+                }
+                // Nobody is waiting for what it would have been.
+                Err(_) if self.shared.is_stopping() => break Ok(()),
+                ended => break ended,
+            }
+        };
+        self.seat.leave();
+        drop(self.shared.inbox.close());
+        self.shared.stopped.send_replace(true);
+        ended
+    }
+
+    /// Follows until the seat is ours; `None`: it is time to stop.
+    fn follow(&mut self) -> Option<Taken> {
+        let mut trouble = None;
+        while !self.shared.is_stopping() {
+            self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
+            let step = self.step();
+            if self.seat.is_whole() {
+                *lock(&self.shared.whole_at) = Some(self.clock.instant());
+            }
+            self.shared.led_by(self.seat.leader());
+            match step {
+                Ok(None) => trouble = None,
+                Ok(Some(taken)) => return Some(taken),
+                Err(error) => {
+                    let why = error.to_string();
+                    // Said once, not every second.
+                    if trouble.as_ref() != Some(&why) {
+                        tracing::error!(%why, "cannot follow");
+                    }
+                    trouble = Some(why);
+                    pace::park(TROUBLE_PAUSE);
+                }
+            }
+        }
+        None
+    }
+
+    /// The seat is given up. Whoever still comes here is to find the one that has it, for a moment.
+    fn see_off(&mut self) {
+        drop(self.shared.follow());
+        let began = pace::now();
+        let is_reached = self.seat.leader().is_some_and(|own| own.peering.is_some());
+        while is_reached && pace::now().saturating_sub(began) < SEE_OFF_MAX {
+            self.shared.led_by(self.seat.find_leader());
+            pace::sleep(SEE_OFF_PAUSE);
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Taken>, store::Error> {
+        match self.seat.follow(FOLLOW_MAX)? {
+            News::State(Followed { generation, seq, last, told_after, told }) => {
+                self.clock.go_on(last);
+                self.events.begin_anew(generation, told_after);
+                let (told, ours) = sorted(told);
+                if let Some((audit, _)) = &self.options.audit {
+                    let mut ours = told.iter().filter(|event| ours.contains(&event.id.seq));
+                    audit.tell_late(generation, &mut ours);
+                }
+                if let Some(chronicler) = &self.chronicler {
+                    chronicler.add(generation, &told, told_after, seq);
+                }
+                self.events.catch_up(told_after, seq, told);
+            }
+            News::Records(records) => {
+                for Told { seq, wall_ms, facts, moment, is_ours } in records {
+                    self.clock.go_on(moment);
+                    if let Some((audit, _)) = self.options.audit.as_ref().filter(|_| is_ours) {
+                        audit.tell_late_record((self.events.generation(), seq), &facts, wall_ms);
+                    }
+                    self.events.overhear(seq, facts, wall_ms);
+                }
+            }
+            News::Vacant => return self.seat.take(),
+            News::Quiet => {}
+        }
+        Ok(None)
+    }
+
+    /// Leads, until others take over or it is time to stop.
+    fn write(&mut self, (store, loaded): Taken) -> Result<(), store::Error> {
+        let Loaded { machine, last, epoch, seq, told, .. } = loaded;
+        self.clock.go_on(last.unwrap_or_default());
+        // Everything before was told while it was followed.
+        self.events.catch_up(0, seq, told);
+        let writer = Writer::new(
+            self.options.clone(),
+            (store, epoch),
+            machine,
+            self.clock.clone(),
+            self.shared.clone(),
+            self.events.clone(),
+            self.metrics.clone(),
+        );
+        let mut writer = writer.remote();
+        if !mutant!(AnswerBeforeEpochRecord) {
+            writer.begin()?;
+        }
+        tracing::info!(epoch, "this server leads");
+        self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
+        self.metrics.cluster.leads(Some(epoch));
+        self.metrics.cluster.count(Turn::Taken);
+        self.lead.install(writer);
+        self.shared.lead();
+        run(&self.lead, &self.shared)
+    }
+}
+
+/// As events, and which records this very node wrote.
+fn sorted(told: Vec<Told>) -> (Vec<Event>, BTreeSet<u64>) {
+    let ours = told.iter().filter(|told| told.is_ours).map(|told| told.seq).collect();
+    (told.into_iter().flat_map(Told::events).collect(), ours)
+}

@@ -1,0 +1,166 @@
+//! What those who ask and whoever answers both look at.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use leasehold_base::clock::Instant;
+use leasehold_base::sync::lock;
+use leasehold_core::LeaseNumber;
+use tokio::sync::watch;
+
+use super::mailbox::Desks;
+use super::message::{Asked, Ticket};
+use super::rounds::Inbox;
+use leasehold_store::Leader;
+
+/// Once so many have asked, they need not wait until the worker has done everything else it has to do.
+const N_ASKED_AT_ONCE: usize = 32;
+
+pub(super) struct Shared {
+    pub(super) inbox: Arc<Inbox<Asked>>,
+    /// Requests nobody waits for any more, and grants nobody was told of.
+    gone: Mutex<Vec<Gone>>,
+    next_ticket: AtomicU64,
+    is_stopping: AtomicBool,
+    /// Somebody else writes the journal, or nobody does.
+    is_following: AtomicBool,
+    /// Lock time at which there was last a round.
+    pub(super) alive_at: AtomicU64,
+    /// Lock time at which the store last said that nobody has taken over.
+    pub(super) confirmed_at: AtomicU64,
+    /// The instant at which this process was last seen to have read everything, while it follows.
+    pub(super) whole_at: Mutex<Option<Instant>>,
+    whereabouts: watch::Sender<Whereabouts>,
+    /// Events can be late.
+    pub(super) stale: watch::Sender<bool>,
+    /// Requests cannot be answered here: another server leads, or the store has not confirmed this leader for the
+    /// length of its lease.
+    is_unsure: watch::Sender<bool>,
+    pub(super) stopped: watch::Sender<bool>,
+    desks: Mutex<Desks>,
+}
+
+/// Where the one is that leads.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Whereabouts {
+    /// It is this process.
+    pub is_here: bool,
+    /// It is this one; `None`: this process, or it is not known.
+    pub leader: Option<Arc<Leader>>,
+}
+
+/// Whose connection is gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Gone {
+    /// Whoever asked this.
+    Ticket(Ticket),
+    /// Whoever this was granted to, and in which epoch. Another epoch may have told them of it again.
+    Grant(LeaseNumber, u64),
+}
+
+impl Shared {
+    pub(super) fn new(n_asked_max: usize) -> Self {
+        Self {
+            inbox: Arc::new(Inbox::new(n_asked_max, N_ASKED_AT_ONCE)),
+            gone: Mutex::default(),
+            next_ticket: AtomicU64::new(1),
+            is_stopping: AtomicBool::new(false),
+            is_following: AtomicBool::new(false),
+            alive_at: AtomicU64::new(0),
+            confirmed_at: AtomicU64::new(0),
+            whole_at: Mutex::default(),
+            whereabouts: watch::Sender::new(Whereabouts { is_here: true, leader: None }),
+            stale: watch::Sender::new(false),
+            is_unsure: watch::Sender::new(false),
+            stopped: watch::Sender::new(false),
+            desks: Mutex::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket(self.next_ticket.fetch_add(1, Relaxed))
+    }
+
+    pub(super) fn take_gone(&self) -> Vec<Gone> {
+        std::mem::take(&mut *lock(&self.gone))
+    }
+
+    /// To be handled in the next round; [`Self::is_gone`] makes sure that there is one.
+    pub(super) fn add_gone(&self, gone: Gone) {
+        lock(&self.gone).push(gone);
+    }
+
+    /// Somebody is not there any more.
+    pub(super) fn is_gone(&self, gone: Gone) {
+        self.add_gone(gone);
+        self.inbox.engine.ring();
+    }
+
+    pub(super) fn has_gone(&self) -> bool {
+        !lock(&self.gone).is_empty()
+    }
+
+    #[inline]
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(SeqCst)
+    }
+
+    #[inline]
+    pub(super) fn is_following(&self) -> bool {
+        self.is_following.load(SeqCst)
+    }
+
+    /// Whoever asks from here on is told that somebody else leads.
+    pub(super) fn follow(&self) -> Vec<Asked> {
+        self.is_following.store(true, SeqCst);
+        self.is_unsure(true);
+        self.whereabouts.send_replace(Whereabouts::default());
+        self.inbox.close()
+    }
+
+    /// Whoever asks from here on is answered.
+    pub(super) fn lead(&self) {
+        // What is gone belongs to an epoch that is over.
+        drop(self.take_gone());
+        self.is_following.store(false, SeqCst);
+        self.is_unsure(false);
+        self.inbox.open();
+        self.whereabouts.send_replace(Whereabouts { is_here: true, leader: None });
+    }
+
+    pub(super) fn is_unsure(&self, is_unsure: bool) {
+        self.is_unsure.send_if_modified(|was| std::mem::replace(was, is_unsure) != is_unsure);
+    }
+
+    /// Returns when requests cannot be answered here.
+    pub(super) async fn unsure(&self) {
+        let mut is_unsure = self.is_unsure.subscribe();
+        // The sender is in `self`.
+        let _ = is_unsure.wait_for(|is_unsure| *is_unsure).await;
+    }
+
+    /// This is who leads elsewhere, as far as is known.
+    pub(super) fn led_by(&self, leader: Option<Leader>) {
+        self.whereabouts.send_if_modified(|known| {
+            let is_new = known.leader.as_deref() != leader.as_ref();
+            if is_new {
+                known.leader = leader.map(Arc::new);
+            }
+            is_new
+        });
+    }
+
+    pub(super) fn whereabouts(&self) -> watch::Receiver<Whereabouts> {
+        self.whereabouts.subscribe()
+    }
+
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, SeqCst);
+        self.inbox.engine.ring();
+    }
+
+    pub(super) fn desks(&self) -> MutexGuard<'_, Desks> {
+        lock(&self.desks)
+    }
+}

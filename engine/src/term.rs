@@ -1,0 +1,96 @@
+//! How a writer begins and ends.
+
+use leasehold_base::pace;
+use leasehold_core::{Resume, mutant};
+
+use super::batch::Batch;
+use super::commit::SETTLE_PAUSE;
+use super::message::Error;
+use super::metrics::Turn;
+use super::writer::Writer;
+use leasehold_store::{self as store, Dismissal, Draft, Kind};
+
+/// Seeing off one waiter takes no more of a record.
+const RESUMED_BYTES_MAX: usize = 256;
+
+impl Writer {
+    /// Sees off everybody who waited when the last writer ended, and makes that durable, before anybody can ask
+    /// anything. No record of it is too long.
+    pub(super) fn begin(&mut self) -> Result<(), store::Error> {
+        self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
+        let n_waiters_max = self.store.record_bytes_max() / RESUMED_BYTES_MAX;
+        loop {
+            let permit = self.store.reserve()?;
+            let mut batch = Batch::default();
+            let more = self.apply(Resume { n_waiters_max }, &mut batch);
+            self.commit(permit, Kind::Epoch, batch)?;
+            while self.held.is_some() {
+                pace::sleep(SETTLE_PAUSE);
+                self.settle()?;
+                if self.is_remote && self.shared.is_stopping() {
+                    return Err(store::Error::Unknown("the server stops".into()));
+                }
+            }
+            if !more.unwrap_or(false) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whoever goes on from here is to know what time it was.
+    fn last_tick(&mut self) {
+        let Ok(permit) = self.store.reserve() else { return };
+        let draft = Draft { kind: Kind::Tick, moment: self.clock.moment(), changes: &[] };
+        if let Err(error) = self.store.append(permit, draft) {
+            tracing::debug!(%error, "the last tick is not known to be durable");
+        }
+    }
+
+    /// Gives up the right to write, so that another process has it at once. Everything that was applied is durable.
+    pub(super) fn step_down(&mut self) -> Result<(), store::Error> {
+        self.last_tick();
+        let why = self.store.dismissal();
+        if matches!(why, Dismissal::Unreached(_)) {
+            self.metrics.cluster.count(Turn::HandedOver);
+        }
+        let given_up = self.store.finish();
+        self.end(given_up.and(Err(store::Error::Fenced(why.to_string()))))
+    }
+
+    /// Tells everybody who still waits that the loop has ended, and how.
+    pub(super) fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
+        // Others go on where we end, and this process follows them.
+        let is_overtaken = self.is_remote && matches!(result, Err(store::Error::Fenced(_)));
+        let asked = if is_overtaken { self.shared.follow() } else { self.shared.inbox.close() };
+        // Whatever nobody looked at has had no effect.
+        let error = if is_overtaken { Error::NotLeading } else { Error::Stopping };
+        for ask in self.asks.drain(..).chain(asked) {
+            ask.reply_to.tell(Err(error));
+        }
+        let is_told_wrongly = is_overtaken && mutant!(LostBatchToldNotLeading);
+        let unknown = if is_told_wrongly { Error::NotLeading } else { Error::Unknown };
+        if let Some(held) = self.held.take() {
+            if is_told_wrongly {
+                held.batch.tell_all(unknown);
+            } else {
+                held.batch.tell_unknown(error);
+            }
+        }
+        let error = if result.is_ok() { Error::Stopping } else { unknown };
+        for waiter in self.waiters.drain() {
+            waiter.reply_to.tell(Err(error));
+        }
+        if is_overtaken {
+            return result;
+        }
+        if self.is_remote && result.is_ok() {
+            self.last_tick();
+        }
+        let result = result.and_then(|()| self.store.finish());
+        // A process that takes part with others ends later.
+        if !self.is_remote {
+            self.shared.stopped.send_replace(true);
+        }
+        result
+    }
+}
