@@ -201,7 +201,7 @@ fn a_certificate_is_read_again_at_sighup() {
 #[test]
 fn the_recipe_for_client_certificates_works() {
     let world = World::new();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/security.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let (_, rest) = page.split_once("A recipe with openssl").expect("the recipe");
     let recipe = rest.split("```").nth(1).expect("a block");
@@ -242,7 +242,7 @@ fn checked(world: &World, config: &[&str], elsewhere: &str) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// The settings of docs/cluster.md, and those of the manifest for Kubernetes: a server takes them.
+/// The settings of docs/operate/cluster-setup.md, and those of the manifest for Kubernetes: a server takes them.
 #[test]
 fn the_settings_of_several_servers_go_together() {
     let world = World::new();
@@ -260,7 +260,7 @@ fn the_settings_of_several_servers_go_together() {
     let made = world.run(&["auth", "init", &world.flag("auth-file", "auth.toml")]);
     assert!(made.status.success(), "{made:?}");
 
-    let page = include_str!("../../../docs/cluster.md");
+    let page = include_str!("../../../docs/operate/cluster-setup.md");
     let settings = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let settings = settings.expect("a block").replace("/etc/leasehold/auth", &here);
     let file = world.path("leasehold.toml").display().to_string();

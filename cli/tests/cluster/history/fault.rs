@@ -8,7 +8,7 @@ use leasehold_testkit::{Host, Signal};
 use super::World;
 use super::cluster::{Cluster, binary, number};
 
-const MANUAL: &str = include_str!("../../../../docs/cluster.md");
+const MANUAL: &str = include_str!("../../../../docs/operate/cluster-setup.md");
 /// So many times another leads, and the first again.
 const N_THERE_AND_BACK: usize = 4;
 /// So much longer a sync takes on a slow disk.

@@ -164,8 +164,8 @@ async fn whoever_may_not_read_every_namespace_is_not_told_their_names() {
 #[test]
 fn every_metric_is_in_the_manual_and_the_manual_has_no_other() {
     let page = concat!(
-        include_str!("../../../../../docs/operations.md"),
-        include_str!("../../../../../docs/cluster.md")
+        include_str!("../../../../../docs/operate/service.md"),
+        include_str!("../../../../../docs/operate/cluster-setup.md")
     );
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '*';
     let told: BTreeSet<_> = page
