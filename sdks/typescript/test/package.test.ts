@@ -89,8 +89,8 @@ async function snippet(): Promise<string> {
   return found.replace(/&(#?\w+);/g, (whole, name) => entities[name] ?? whole);
 }
 
-test("the typed examples of the README, docs/sdk.md and the console are right, also with the strictest settings", async () => {
-  const shared = examples("ts", "../../docs/sdk.md").map((code) => code.replace("http://127.0.0.1:8080", server.url) + WORK);
+test("the typed examples of the README, docs/reference/sdk.md and the console are right, also with the strictest settings", async () => {
+  const shared = examples("ts", "../../docs/reference/sdk.md").map((code) => code.replace("http://127.0.0.1:8080", server.url) + WORK);
   const typed = [...examples("ts"), ...shared, (await snippet()) + WORK];
   assert.ok(shared.length >= 1 && typed.length >= 3);
   const paths = typed.map((_, n) => join(folder, `typed-${n}.ts`));
