@@ -197,15 +197,17 @@ fn a_certificate_is_read_again_at_sighup() {
     assert!(!world.run(&["ls", "--url", &url, "--ca-file", "ca.pem"]).status.success());
 }
 
-/// The lines of the documentation, as they are.
+/// Runs the lines of the documentation unchanged.
 #[test]
 fn the_recipe_for_client_certificates_works() {
     let world = World::new();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/security.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operate/tls.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let (_, rest) = page.split_once("A recipe with openssl").expect("the recipe");
-    let recipe = rest.split("```").nth(1).expect("a block");
-    let (openssl, ls) = recipe.split_once("leasehold ls").expect("its last line");
+    let openssl = rest.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    let openssl = openssl.expect("a block");
+    let ls = rest.lines().find_map(|line| line.strip_prefix("leasehold ls ")).expect("its request");
+    let (ls, _) = ls.split_once(" 2>").expect("a file for its messages");
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c", openssl]).current_dir(world.folder.path());
     let made = shell.output().expect("a shell");
@@ -215,8 +217,8 @@ fn the_recipe_for_client_certificates_works() {
     std::fs::write(world.path("auth.toml"), rules).expect("a file");
     let server = world.serve(&[&world.flag("auth-file", "auth.toml")]);
     let here = format!("https://localhost:{}", server.address.port());
-    let ls = ls.trim().replace("https://locks.example.org:8443", &here);
-    let words: Vec<_> = std::iter::once("ls").chain(ls.split_whitespace()).collect();
+    let words = ["ls", "--url", &here, "--ca-file", "ca.pem"].into_iter();
+    let words: Vec<_> = words.chain(ls.split_whitespace()).collect();
     let listed = world.run(&words);
     assert!(listed.status.success(), "{listed:?}");
     let nobody = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
