@@ -69,12 +69,15 @@ def summary():
 def first_sentence(file):
     """Returns the first sentence of a page, without markup."""
     text = (DOCS / file).read_text(encoding="utf-8")
-    for paragraph in re.split(r"\n\s*\n", re.sub(r"<!--.*?-->", "", text, flags=re.S)):
+    text = re.sub(r"<!--.*?-->|^```.*?^```$", "", text, flags=re.S | re.M)
+    for paragraph in re.split(r"\n\s*\n", text):
         plain = paragraph.strip()
-        if plain and not re.match(r"[#|`>!\-*]|\d+\.|Status:", plain):
+        # A paragraph of a decision can begin with a bold label.
+        plain = re.sub(r"^\*\*[^*]*\.\*\*\s*(?:- )?", "", plain)
+        if plain and not re.match(r"[#|>!]|[-*] |\d+\.|Status:", plain):
             plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", plain)
             plain = re.sub(r"[*`]", "", " ".join(plain.split()))
-            return re.split(r"(?<=[.?!:]) ", plain)[0].rstrip(":")
+            return re.split(r"(?<=[.?!]) ", plain)[0].rstrip(":")
     return ""
 
 
