@@ -1,4 +1,4 @@
-//! What is asked of the server itself: backups, revocations by owner, maintenance, sessions.
+//! Requests of operators: backups, revocations by owner, the state of the auth file, maintenance and sessions.
 
 use serde::{Deserialize, Serialize};
 

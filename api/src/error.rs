@@ -1,4 +1,4 @@
-//! Errors that are not the answer to a question about a lock.
+//! Errors other than the refusal of a lock request. Such refusals have separate types.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An error of this kind, described in words.
+    /// Makes an error with this code and message. The code determines whether the same request can succeed later, and
+    /// whether it might have taken effect.
     pub fn new(code: Code, error: impl Into<String>) -> Self {
         let (retryable, may_have_taken_effect) = match code {
             Code::Unknown => (true, true),

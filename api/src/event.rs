@@ -1,4 +1,4 @@
-//! What happens to locks, as it happens.
+//! Events of locks, as they happen.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Asking whether a token is stale.
+//! Checks whether a fencing token is stale.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Several locks or none: acquire, renew, release.
+//! Groups of locks that are acquired together or not at all: acquire, renew, release. Also cancels a wait and watches a
+//! lease.
 
 use std::fmt;
 
@@ -132,7 +133,7 @@ pub struct NotRenewedAll {
     pub error: String,
 }
 
-/// Errors end up in logs, and the id may be that of a lease somebody has.
+/// Omits the lease id: errors end up in logs, and the lease might still be active.
 impl fmt::Debug for NotRenewedAll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("NotRenewedAll");

@@ -1,4 +1,4 @@
-//! What happened to locks, also long ago.
+//! Past events of locks.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! The native dialect on the wire: what a client sends, what the server answers, and every error code.
+//! The wire format of the native protocol: requests, responses and error codes.
 //!
-//! Times are integers in milliseconds. `expires_in_ms` is the time left when the answer was made.
-//! `expires_after_send_ms` counts from the moment the request was received: a client that adds it to the time it *sent*
-//! the request always gives up before the server does.
+//! Times are integers in milliseconds. `expires_in_ms` is the time left when the response was made.
+//! `expires_after_send_ms` counts from the moment at which the server received the request: a client that adds it to
+//! the time at which it *sent* the request always gives up before the server does.
 
 mod admin;
 mod error;

@@ -1,4 +1,4 @@
-//! Locks: acquire, renew, release, look, list, revoke.
+//! Locks: acquire, renew, release, read, list, revoke.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,7 +48,7 @@ pub enum Mode {
     Shared,
 }
 
-/// Through a text, so that anything else is told to be no text.
+/// Converts from a string, so that the error for any other JSON type is that it is not a string.
 impl TryFrom<String> for Mode {
     type Error = String;
 

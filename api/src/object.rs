@@ -1,4 +1,4 @@
-//! Objects and nothing else. Serde would take an array for an object whose members are in order.
+//! Deserializes JSON objects only. For a struct, serde would also accept an array with its fields in order.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// An array of objects.
+/// Deserializes an array of objects.
 pub(crate) fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

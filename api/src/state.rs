@@ -1,4 +1,4 @@
-//! The states of Terraform that a server keeps, beside what Terraform itself asks for.
+//! The Terraform states that a server stores, in addition to the requests of Terraform itself.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Requests per second by connections, one line for each peer, as SVG.
+//! Draws the requests per second by number of connections, one line for each peer, as SVG.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ const EDGE: f64 = 40.0;
 const COLORS: [&str; 8] =
     ["#888888", "#d1495b", "#2e86ab", "#7fb7be", "#edae49", "#66a182", "#b7c9a8", "#8d6a9f"];
 
-/// A peer and its rate at each number of connections.
+/// The rates of a peer, one for each number of connections.
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) rates: Vec<f64>,
 }
 
-/// Both axes are logarithmic: peers differ by orders of magnitude.
+/// Draws the chart. The rates have a logarithmic axis, because peers differ by orders of magnitude.
 pub(crate) fn draw(connections: &[usize], lines: &[Line]) -> String {
     let rates = || lines.iter().flat_map(|line| line.rates.iter().copied());
     let low = 10_f64.powf(rates().fold(f64::INFINITY, f64::min).log10().floor());

@@ -1,11 +1,11 @@
-//! Several peers, measured in turns: shuffled in every round, compared within it.
+//! Measures several peers in turns: in another order in every round, and compared within each round.
 
 use indicatif::ProgressBar;
 
 use crate::load::{self, Sample, Work};
 use crate::peer::Peer;
 
-/// A peer, whatever its protocol.
+/// A peer with any protocol.
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     run: Box<dyn Fn(usize, f64, Work) -> Sample>,
@@ -22,28 +22,28 @@ impl Contender {
     }
 }
 
-/// All rounds of one peer.
+/// The results of one peer in all rounds.
 pub(crate) struct Series {
     pub(crate) name: &'static str,
     pub(crate) rates: Vec<f64>,
-    /// Microseconds of the server's processor for each request.
+    /// Processor time of the server per request, in microseconds, for each round.
     pub(crate) processor_us: Vec<f64>,
     pub(crate) total: Sample,
 }
 
 impl Series {
-    /// Median, smallest, largest.
+    /// Returns the median rate, with the lowest and the highest.
     pub(crate) fn spread(&self) -> Spread {
         Spread::of(self.rates.clone())
     }
 
-    /// How many times as much of the server's processor a request takes as one of another in the same round.
+    /// Returns the processor time of a request as a multiple of that of the other peer, compared within each round.
     pub(crate) fn processor_ratio(&self, other: &Series) -> Spread {
         let pairs = self.processor_us.iter().zip(&other.processor_us);
         Spread::of(pairs.map(|(ours, theirs)| ours / theirs).collect())
     }
 
-    /// The same of this peer's rate over another's in the same round.
+    /// Returns the rate of this peer as a multiple of that of the other peer, compared within each round.
     pub(crate) fn ratio(&self, other: &Series) -> Spread {
         Spread::of(
             self.rates.iter().zip(&other.rates).map(|(ours, theirs)| ours / theirs).collect(),
@@ -67,14 +67,14 @@ impl Spread {
     }
 }
 
-/// How long and how often.
+/// Number and length of the rounds.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
     pub(crate) rounds: usize,
     pub(crate) seconds: f64,
 }
 
-/// Lets everybody work at this many connections, `rounds` times, in another order each time.
+/// Measures all contenders with this number of connections, `rounds` times, in another order each time.
 pub(crate) fn compare(
     contenders: &[Contender],
     n_connections: usize,
@@ -104,7 +104,7 @@ pub(crate) fn compare(
     series
 }
 
-/// The one of this name.
+/// Returns the series with this name.
 pub(crate) fn named<'a>(series: &'a [Series], name: &str) -> &'a Series {
     series.iter().find(|series| series.name == name).expect("a peer of that name")
 }

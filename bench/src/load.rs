@@ -1,4 +1,5 @@
-//! The load: the same for every peer. Keep-alive connections, one request at a time on each, on one thread.
+//! The load, which is the same for every peer: keep-alive connections, with one request at a time on each, on one
+//! thread.
 
 use std::time::{Duration, Instant};
 
@@ -7,30 +8,30 @@ use hdrhistogram::Histogram;
 use crate::machine;
 use crate::peer::{Client, Peer};
 
-/// Longest latency told apart, in microseconds.
+/// The longest latency that is recorded, in microseconds; longer ones count as this long.
 const MICROS_MAX: u64 = 60_000_000;
-/// Locks each connection goes through in turn.
+/// Number of locks that each connection uses in turn.
 const KEYS_EACH: usize = 64;
 
-/// What every connection does, again and again.
+/// The work that every connection repeats.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Takes a lock of its own and gives it back: two requests.
+    /// Acquires and releases a lock that no other connection uses: two requests.
     Cycle,
-    /// The same, begun so often by each connection: whoever is slower is not asked less.
+    /// The same, started at this interval by each connection, so that a slower server gets as many requests.
     Paced { every: Duration },
-    /// Takes the one lock everybody wants and gives it back: one grant.
+    /// Acquires and releases the one lock that all connections want: one grant.
     Hot,
 }
 
-/// What came of it.
+/// The result of a measurement.
 pub(crate) struct Sample {
-    /// Requests or grants.
+    /// Number of requests, or of grants.
     pub(crate) n_done: u64,
     pub(crate) seconds: f64,
-    /// Processor time of the server, if it was looked at.
+    /// Processor time of the server, if it was measured.
     pub(crate) processor_seconds: f64,
-    /// Of one cycle, in microseconds.
+    /// Latency of one cycle, in microseconds.
     pub(crate) latency: Histogram<u64>,
 }
 
@@ -40,17 +41,17 @@ impl Sample {
         Self { n_done: 0, seconds: 0.0, processor_seconds: 0.0, latency }
     }
 
-    /// Per second.
+    /// Returns the requests or grants per second.
     pub(crate) fn rate(&self) -> f64 {
         self.n_done as f64 / self.seconds
     }
 
-    /// Microseconds of the server's processor for each of them.
+    /// Returns the processor time of the server per request or grant, in microseconds.
     pub(crate) fn processor_us(&self) -> f64 {
         self.processor_seconds * 1e6 / self.n_done.max(1) as f64
     }
 
-    /// Milliseconds within which this share of cycles was done.
+    /// Returns the time in milliseconds within which this share of the cycles was finished.
     pub(crate) fn ms(&self, share: f64) -> f64 {
         self.latency.value_at_quantile(share) as f64 / 1000.0
     }
@@ -67,14 +68,14 @@ impl Sample {
     }
 }
 
-/// Runs a future that may spawn others on this thread.
+/// Runs a future that can spawn others on this thread.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, work)
 }
 
-/// Connects `n_connections` times, then works for `seconds`.
+/// Opens `n_connections` connections, and then runs the work for `seconds`.
 pub(crate) fn run<P: Peer>(peer: &P, n_connections: usize, seconds: f64, work: Work) -> Sample
 where
     P::Client: 'static,
@@ -101,7 +102,7 @@ where
     })
 }
 
-/// One connection's part.
+/// Runs the work of one connection.
 pub(crate) async fn keep_at(
     mut client: impl Client,
     n: usize,
@@ -110,7 +111,7 @@ pub(crate) async fn keep_at(
 ) -> Sample {
     let mut sample = Sample::new();
     let mut round = 0;
-    // Not all at the same moment.
+    // The connections do not all start at the same moment.
     let mut next = Instant::now() + phase(work, n);
     while Instant::now() < until {
         if let Work::Paced { every } = work {
@@ -136,7 +137,7 @@ pub(crate) async fn keep_at(
     sample
 }
 
-/// How much later than the first connection this one begins.
+/// Returns how much later than the first connection this one starts.
 fn phase(work: Work, n: usize) -> Duration {
     match work {
         Work::Paced { every } => every * (n % KEYS_EACH) as u32 / KEYS_EACH as u32,

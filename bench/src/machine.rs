@@ -1,4 +1,4 @@
-//! The machine this runs on, and what its disk can do.
+//! The machine on which the benchmark runs, and the speed of its disk.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,7 +10,7 @@ use crate::report::Report;
 
 const N_SYNCS: usize = 200;
 
-/// Adds all that a reader needs to judge the figures.
+/// Adds the facts that a reader needs to judge the figures.
 pub(crate) fn describe(report: &mut Report, data: &Path, binary: &str) {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name"));
@@ -28,20 +28,20 @@ pub(crate) fn describe(report: &mut Report, data: &Path, binary: &str) {
     report.fact("postgres", said(&newest.join("bin/postgres").to_string_lossy(), &["--version"]));
 }
 
-/// Is the folder on a file system in memory, where durability costs nothing and means nothing?
+/// Returns whether the directory is on a file system in memory, where durability costs nothing and means nothing.
 pub(crate) fn is_in_memory(data: &Path) -> bool {
     let kind = said("findmnt", &["-no", "FSTYPE", "--target", &data.to_string_lossy()]);
     ["tmpfs", "ramfs"].contains(&kind.as_str())
 }
 
-/// Resident memory of a process.
+/// Returns the resident memory of a process, in bytes.
 pub(crate) fn resident_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number") * 1024
 }
 
-/// Processor time of all threads of a process so far, in seconds. Threads that ended are not in it.
+/// Returns the processor time of all threads of these processes, in seconds. Threads that have ended are not included.
 pub(crate) fn processor_seconds(pids: &[u32]) -> f64 {
     let threads = pids.iter().flat_map(|pid| {
         std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process").flatten()
@@ -53,7 +53,7 @@ pub(crate) fn processor_seconds(pids: &[u32]) -> f64 {
     nanos.sum::<u64>() as f64 / 1e9
 }
 
-/// The first line a program says.
+/// Returns the first line that a program prints.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());

@@ -1,7 +1,7 @@
-//! Side by side with real peers: the same load, the same disk, the same run, in turns.
+//! Compares Leasehold with real peers: the same load, the same disk, the same run, in turns.
 //!
-//! `scripts/bench` installs the peers and runs this. The load runs on one thread of this process and shares the
-//! machine with whoever it measures.
+//! `scripts/bench` installs the peers and runs this. The load runs on one thread of this process, and shares the
+//! machine with the server that it measures.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
 mod chart;
@@ -20,36 +20,36 @@ use contest::Pace;
 use report::Report;
 use workload::Setting;
 
-/// Measures leasehold beside its peers.
+/// Measures Leasehold and its peers.
 #[derive(Parser)]
 struct Args {
     #[command(subcommand)]
     role: Option<Role>,
-    /// Two minutes: fewer and shorter rounds, fewer held locks.
+    /// Run for about two minutes: fewer and shorter rounds, fewer held locks.
     #[arg(long)]
     quick: bool,
     /// Only these workloads, by letter: a, b, c, d (with f and g), e, h, i, j, k, l.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// At how many connections in (a).
+    /// Numbers of connections in (a).
     #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64, 256])]
     connections: Vec<usize>,
     /// How often each peer is measured.
     #[arg(long)]
     rounds: Option<usize>,
-    /// How long each time, in seconds.
+    /// Duration of each measurement, in seconds.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Where the peers keep their data: on a real disk.
+    /// Data directory of the peers; must be on a real disk.
     #[arg(long, default_value = "target/bench")]
     data: PathBuf,
-    /// Where the results go.
+    /// Directory for the results.
     #[arg(long, default_value = "target/bench-results")]
     out: PathBuf,
-    /// The server to measure.
+    /// Server binary to measure.
     #[arg(long, default_value = "target/release/leasehold")]
     binary: String,
-    /// Another build of it, to see what a change did: takes part in (a) and (k).
+    /// Another build of the server, to measure the effect of a change; takes part in (a) and (k).
     #[arg(long)]
     rival: Option<String>,
     /// Only these peers take part in (a): http2, key, token, tls, audit, hello, redis, etcd, postgres, naive.
@@ -59,7 +59,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Role {
-    /// Play one of the peers.
+    /// Run as one of the peers.
     #[command(hide = true)]
     Peer { name: String, folder: PathBuf },
 }

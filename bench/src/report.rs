@@ -1,13 +1,13 @@
-//! What is told at the end: tables for people, JSON for machines, a chart.
+//! The report of a run: tables for people, JSON for programs, and a chart.
 
 use serde::Serialize;
 
 use crate::contest::Spread;
 
-/// Everything that was measured.
+/// All results of a run.
 #[derive(Default, Serialize)]
 pub(crate) struct Report {
-    /// Where, with what.
+    /// The machine, its disk and the versions of the programs.
     pub(crate) facts: Vec<(String, String)>,
     pub(crate) tables: Vec<Table>,
     pub(crate) targets: Vec<Target>,
@@ -20,7 +20,7 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// A figure that should be at least, or at most, so much.
+/// A goal: a figure that should be at least, or at most, `wanted`.
 #[derive(Serialize)]
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -46,19 +46,19 @@ impl Report {
         self.tables.push(Table { title: title.into(), columns, rows });
     }
 
-    /// A ratio that should be at least so much.
+    /// Adds the goal that a ratio is at least `wanted`.
     pub(crate) fn at_least(&mut self, what: impl Into<String>, wanted: f64, spread: Spread) {
         let (what, seen) = (what.into(), spread.median);
         self.targets.push(Target { what, wanted, at_least: true, seen, spread: Some(spread) });
     }
 
-    /// A figure that should be at most so much.
+    /// Adds the goal that a figure is at most `wanted`.
     pub(crate) fn at_most(&mut self, what: impl Into<String>, wanted: f64, seen: f64) {
         let what = what.into();
         self.targets.push(Target { what, wanted, at_least: false, seen, spread: None });
     }
 
-    /// A ratio that should be at most so much.
+    /// Adds the goal that a ratio is at most `wanted`.
     pub(crate) fn ratio_at_most(&mut self, what: impl Into<String>, wanted: f64, spread: Spread) {
         let (what, seen) = (what.into(), spread.median);
         self.targets.push(Target { what, wanted, at_least: false, seen, spread: Some(spread) });

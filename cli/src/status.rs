@@ -69,7 +69,7 @@ pub(crate) fn ago(ms: u64) -> String {
     format!("{} ago", glance(Duration::from_millis(ms)))
 }
 
-/// Formats the time left, or "for ever" if there is no deadline.
+/// Formats the time left, which is unlimited if there is no deadline.
 pub(crate) fn left(ms: Option<u64>) -> String {
     ms.map_or("for ever".into(), |ms| glance(Duration::from_millis(ms)))
 }

@@ -1,6 +1,6 @@
-//! Deliberate bugs, each of which a script must find. A script that finds none proves nothing.
+//! Deliberate bugs, each of which a script must find. A script that finds no bug proves nothing.
 
-/// A mistake that clients of lock servers make. `naive-driver` makes one of them if `CONFORMANCE_BUG` names it.
+/// A mistake that clients of lock servers make. `naive-driver` makes one if `CONFORMANCE_BUG` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each is told in the table")]
 pub enum Bug {
@@ -99,12 +99,12 @@ pub const BUGS: &[(Bug, &str, &[&str])] = &[
 ];
 
 impl Bug {
-    /// What the environment names it.
+    /// Returns its name in `CONFORMANCE_BUG`.
     pub fn name(self) -> String {
         format!("{self:?}")
     }
 
-    /// The one that `CONFORMANCE_BUG` names.
+    /// Returns the bug that `CONFORMANCE_BUG` names.
     pub fn chosen() -> Option<Self> {
         let name = std::env::var("CONFORMANCE_BUG").ok()?;
         BUGS.iter().map(|(bug, ..)| *bug).find(|bug| bug.name() == name)

@@ -1,4 +1,4 @@
-//! A driver: a program that does with its SDK what it is told.
+//! A driver: a program that carries out commands with its SDK.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -15,33 +15,33 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::PATIENCE;
 use crate::flaw::{Flaw, Outcome, broken};
 
-/// The version of the protocol that is spoken here.
+/// The version of the protocol.
 pub const PROTOCOL: u64 = 1;
 
-/// How much of what a driver logs is kept.
+/// How much of a driver's output is kept.
 const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// Something a driver told without being asked.
+/// An event that a driver reported on its own initiative.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// When its line was here.
+    /// When its line arrived.
     pub at: Instant,
-    /// The same by the wall clock, which is also the server's.
+    /// The same time by the wall clock, which the server uses too.
     pub at_ms: u64,
-    /// What.
+    /// The event.
     pub event: Value,
 }
 
-/// An error a driver answered with.
+/// An error with which a driver responded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// One of the names of the protocol.
+    /// The name of the error in the protocol.
     pub name: String,
-    /// All of it.
+    /// The whole error.
     pub error: Value,
 }
 
-/// A running driver. Killed when dropped, with everybody in its process group.
+/// A running driver. Dropping this value kills its whole process group.
 pub struct Driver {
     child: Child,
     group: Option<Pid>,
@@ -55,9 +55,9 @@ struct Shared {
     asked: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
     told: Mutex<Vec<Told>>,
     n_told: watch::Sender<usize>,
-    /// What was on stdout and stderr.
+    /// The output on stdout and stderr.
     said: Mutex<String>,
-    /// Lines on stdout that are not of the protocol.
+    /// Lines on stdout that do not belong to the protocol.
     noise: Mutex<Vec<String>>,
 }
 
@@ -67,19 +67,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A command that was sent.
 pub struct Asked {
-    /// Its id.
+    /// The id of the command.
     pub id: u64,
     what: String,
     answer: oneshot::Receiver<Value>,
 }
 
 impl Asked {
-    /// The answer, as soon as it comes.
+    /// Waits for the response.
     pub async fn answer(self) -> Outcome<Result<Value, Refusal>> {
         self.answer_within(PATIENCE).await
     }
 
-    /// The same, if it comes in time.
+    /// Waits for the response, but fails after `within`.
     pub async fn answer_within(self, within: Duration) -> Outcome<Result<Value, Refusal>> {
         let what = self.what;
         let wrong = |why: &str| Flaw::Wrong(format!("{why}: {what}"));
@@ -98,14 +98,14 @@ impl Asked {
         }
     }
 
-    /// What it must not be: answered already.
+    /// Returns whether the command has a response already, for commands that must still be pending.
     pub fn is_answered(&mut self) -> bool {
         !matches!(self.answer.try_recv(), Err(oneshot::error::TryRecvError::Empty))
     }
 }
 
 impl Driver {
-    /// Starts a driver and says hello. Returns its name and version too.
+    /// Starts a driver and sends `hello`. Returns its name and version too.
     pub async fn start(
         command: &[String],
         environment: &[(String, String)],
@@ -148,7 +148,7 @@ impl Driver {
         Asked { id, what, answer }
     }
 
-    /// Sends a command that must be answered `ok`.
+    /// Sends a command whose response must be `ok`.
     pub async fn ask(&self, command: Value) -> Outcome<Value> {
         let asked = self.begin(command);
         let what = asked.what.clone();
@@ -156,7 +156,7 @@ impl Driver {
         asked.answer().await?.map_err(wrong)
     }
 
-    /// Sends a command that must be answered with an error.
+    /// Sends a command whose response must be an error.
     pub async fn refused(&self, command: Value) -> Outcome<Refusal> {
         let asked = self.begin(command);
         let what = asked.what.clone();
@@ -166,13 +166,13 @@ impl Driver {
         }
     }
 
-    /// Everything it told so far of this kind, and about this name.
+    /// Returns all reported events of this kind about this name.
     pub fn told(&self, event: &str, about: (&str, &str)) -> Vec<Told> {
         let fits = |told: &&Told| told.event["event"] == event && told.event[about.0] == about.1;
         lock(&self.shared.told).iter().filter(fits).cloned().collect()
     }
 
-    /// That a lease or a session (`about`) is lost, as soon as it says so.
+    /// Waits until the driver reports the loss of a lease or a session (`about`).
     pub async fn lost(&self, about: (&str, &str), within: Duration) -> Outcome<Told> {
         let give_up_at = tokio::time::Instant::now() + within;
         let mut n_told = self.shared.n_told.subscribe();
@@ -191,19 +191,19 @@ impl Driver {
         }
     }
 
-    /// The losses told so far. That something was given back is none.
+    /// Returns the reported losses. A release does not count as a loss.
     pub fn losses(&self, about: (&str, &str)) -> Vec<Told> {
         let mut told = self.told("lost", about);
         told.retain(|told| told.event["reason"] != "released");
         told
     }
 
-    /// SIGSTOP to its whole group.
+    /// Sends SIGSTOP to the driver's process group.
     pub fn stop(&self) -> Outcome {
         self.signal(Signal::STOP)
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT to the driver's process group.
     pub fn go_on(&self) -> Outcome {
         self.signal(Signal::CONT)
     }
@@ -213,12 +213,12 @@ impl Driver {
         kill_process_group(group, signal).map_err(broken)
     }
 
-    /// Everything that was on stdout and stderr.
+    /// Returns the output on stdout and stderr.
     pub fn said(&self) -> String {
         lock(&self.shared.said).clone()
     }
 
-    /// Lines on stdout that no driver may write.
+    /// Returns the lines on stdout that violate the protocol.
     pub fn noise(&self) -> Vec<String> {
         lock(&self.shared.noise).clone()
     }
@@ -226,7 +226,8 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // It may be stopped, and may have children. The child was not waited for, so the number is still its own.
+        // The driver might be stopped, and might have child processes. The process was not waited for, so its id is
+        // still valid.
         if self.child.id().is_some() {
             let _ = self.signal(Signal::KILL);
         }
@@ -260,7 +261,7 @@ async fn listen(stdout: impl AsyncRead + Unpin, shared: Arc<Shared>) {
             None => lock(&shared.noise).push(line),
         }
     }
-    // Nobody will be answered any more.
+    // No pending command can get a response any more.
     lock(&shared.asked).clear();
 }
 

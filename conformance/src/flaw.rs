@@ -1,17 +1,17 @@
-//! Why a script did not pass.
+//! The reason why a script did not pass.
 
 use std::fmt;
 
-/// Why a script did not pass.
+/// The reason why a script did not pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Flaw {
-    /// The driver said `unsupported`: there is nothing to judge.
+    /// The driver does not support a command, so there is nothing to judge.
     Unsupported(String),
-    /// A promise was broken, or the driver did not do what the protocol says.
+    /// The driver broke a promise, or violated the protocol.
     Wrong(String),
 }
 
-/// What a step of a script comes to.
+/// The result of a step of a script.
 pub type Outcome<T = ()> = Result<T, Flaw>;
 
 impl fmt::Display for Flaw {
@@ -23,12 +23,13 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// A flaw of the suite itself, or of what it runs on: told like any other, so that nothing is passed by mistake.
+/// Returns a flaw of the suite itself or its environment. It counts like any other flaw, so that no script passes by
+/// mistake.
 pub(crate) fn broken(what: impl fmt::Display) -> Flaw {
     Flaw::Wrong(format!("the suite could not go on: {what}"))
 }
 
-/// Fails the script with these words unless it is so.
+/// Fails the script with this message unless the condition holds.
 macro_rules! demand {
     ($is_so:expr, $($words:tt)+) => {
         if !$is_so {

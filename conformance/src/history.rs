@@ -1,30 +1,30 @@
-//! What the server says happened.
+//! The history of events, as the server reports it.
 
 use serde_json::Value;
 
 /// An event of the server's history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Happened {
-    /// Its id.
+    /// The id of the event.
     pub id: String,
-    /// `granted`, `released`, `expired`, ...
+    /// The kind: `granted`, `released`, `expired`, and so on.
     pub kind: String,
     /// The lock.
     pub lock: String,
     /// The owner of the lease.
     pub owner: String,
-    /// The token of the lease; 0 for one that has none yet.
+    /// The token of the lease, or 0 if it has no token yet.
     pub token: u64,
-    /// By the server's wall clock, which is also the harness's.
+    /// The time by the server's wall clock, which the harness uses too.
     pub at_ms: u64,
 }
 
-/// All that happened, oldest first.
+/// All events, oldest first.
 #[derive(Clone, Default, Debug)]
 pub struct History(Vec<Happened>);
 
 impl History {
-    /// From the server's answer, which has the newest first.
+    /// Reads the server's response, which has the newest event first.
     pub(crate) fn read(answer: &Value) -> Self {
         let text = |event: &Value, name: &str| event[name].as_str().unwrap_or_default().to_owned();
         let read = |event: &Value| Happened {
@@ -38,40 +38,40 @@ impl History {
         Self(answer["events"].as_array().into_iter().flatten().rev().map(read).collect())
     }
 
-    /// This, and what came after it.
+    /// Appends a later history.
     pub(crate) fn then(mut self, later: Self) -> Self {
         self.0.extend(later.0);
         self
     }
 
-    /// Only what happened to locks with such names.
+    /// Keeps only the events of locks with this prefix.
     pub(crate) fn only(mut self, prefix: &str) -> Self {
         self.0.retain(|event| event.lock.starts_with(prefix));
         self
     }
 
-    /// Without what happened to locks with such names.
+    /// Removes the events of locks with this prefix.
     pub(crate) fn without(mut self, prefix: &str) -> Self {
         self.0.retain(|event| !event.lock.starts_with(prefix));
         self
     }
 
-    /// Those of one kind.
+    /// Returns the events of one kind.
     pub fn of(&self, kind: &str) -> Vec<&Happened> {
         self.0.iter().filter(|event| event.kind == kind).collect()
     }
 
-    /// Those of one kind that happened to one lock.
+    /// Returns the events of one kind for one lock.
     pub fn of_lock(&self, kind: &str, lock: &str) -> Vec<&Happened> {
         self.of(kind).into_iter().filter(|event| event.lock == lock).collect()
     }
 
-    /// All of them.
+    /// Returns all events.
     pub fn all(&self) -> &[Happened] {
         &self.0
     }
 
-    /// Where somebody had an exclusive lock that another one still had, or with a token that is not larger.
+    /// Returns the grants of an exclusive lock that was still held, or whose token is not larger than the previous one.
     pub fn double_grants(&self, lock: &str) -> Vec<&Happened> {
         let (mut holder, mut last) = (None, 0);
         let mut doubled = Vec::new();

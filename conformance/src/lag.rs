@@ -1,4 +1,4 @@
-//! How late this process gets its turn. On a machine that is too busy, what was measured proves nothing.
+//! Measures how late this process is scheduled. On an overloaded machine, the results prove nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-/// How often it looks.
+/// How often it measures.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// The longest time this process was late since this was made.
+/// The largest delay of this process since this value was created.
 pub struct Lag {
     max_ms: Arc<AtomicU64>,
     looking: JoinHandle<()>,
 }
 
 impl Lag {
-    /// Begins to look.
+    /// Starts to measure.
     pub fn watch() -> Self {
         let max_ms = Arc::<AtomicU64>::default();
         let noted = max_ms.clone();
@@ -31,7 +31,7 @@ impl Lag {
         Self { max_ms, looking }
     }
 
-    /// The longest so far.
+    /// Returns the largest delay so far.
     pub fn max(&self) -> Duration {
         Duration::from_millis(self.max_ms.load(Relaxed))
     }

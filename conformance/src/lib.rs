@@ -1,8 +1,8 @@
-//! One suite for every SDK.
+//! One conformance suite for all SDKs.
 //!
-//! A driver (see `sdks/conformance/PROTOCOL.md`) does with its SDK what a script tells it. Between it and a real server
-//! is a proxy that breaks things. What is judged is what the server's history, the proxy and a fenced resource saw;
-//! nothing here trusts a driver's clock, or its word where somebody else saw the same.
+//! A driver (see `sdks/conformance/PROTOCOL.md`) carries out a script's commands with its SDK. A proxy between the
+//! driver and a real server causes faults. The suite judges by the server's history, the proxy's log and a fenced
+//! resource. It never relies on a driver's clock, nor on a driver's report if one of the three recorded the same.
 
 pub mod bug;
 pub mod cluster;
@@ -21,5 +21,5 @@ pub mod speak;
 pub mod subject;
 pub mod world;
 
-/// How long anything may take that has no bound of its own.
+/// The time limit of all operations without a specific limit.
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);

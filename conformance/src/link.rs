@@ -1,4 +1,4 @@
-//! A link between driver and server: a proxy that knows HTTP, and breaks it where a script wants it to.
+//! A link between a driver and a server: an HTTP proxy that causes the faults that a script requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,26 +18,26 @@ use tokio::task::JoinHandle;
 
 use crate::seen::{Log, Seen};
 
-/// What becomes of a request.
+/// A fault of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It is not passed on, and nothing ever comes back.
+    /// The request is not forwarded, and there is never a response.
     Swallowed,
-    /// It is not passed on, and the connection is closed.
+    /// The request is not forwarded, and the connection is closed.
     CutBefore,
-    /// The server serves it, and then the connection is closed instead of the answer.
+    /// The server handles the request, and then the connection is closed without a response.
     CutAfter,
-    /// Its answer comes so much later.
+    /// The response is delayed by this time.
     Late(Duration),
-    /// Its answer comes when the script lets it: [`Link::let_go`].
+    /// The response is held back until the script calls [`Link::let_go`].
     Held,
-    /// It is not passed on, but answered 503: nobody leads at present, and nothing was done.
+    /// The request is not forwarded. The response is 503, as if the cluster had no leader, so nothing was done.
     Busy,
-    /// It is not passed on, but answered 200 with this, by who knows whom.
+    /// The request is not forwarded. The response is 200 with this body, which does not come from a server.
     Foreign(&'static str),
 }
 
-/// Which requests meet which fate.
+/// A fault, and the requests that it affects.
 #[derive(Clone, Debug)]
 pub struct Rule {
     part: String,
@@ -46,23 +46,23 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// For every request whose path contains `part`.
+    /// Applies to every request whose path contains `part`.
     pub fn always(part: &str, fate: Fate) -> Self {
         Self { part: part.into(), fate, n_left: u32::MAX }
     }
 
-    /// For the next `n` of them.
+    /// Applies to the next `n` of these requests.
     pub fn times(n: u32, part: &str, fate: Fate) -> Self {
         Self { part: part.into(), fate, n_left: n }
     }
 }
 
-/// Where the server is right now. It is somewhere else after a restart.
+/// The current address of the server, which changes with each restart.
 pub type Upstream = watch::Receiver<Option<SocketAddr>>;
 
-/// One address under which a driver can reach the server. Gone when dropped.
+/// An address at which a driver can reach the server. Dropping this value closes it.
 pub struct Link {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     state: Arc<State>,
     accepting: JoinHandle<()>,
@@ -73,17 +73,17 @@ struct State {
     upstream: Upstream,
     log: Log,
     rules: Mutex<Vec<Rule>>,
-    /// Grows with every cut: all connections that were made before are closed.
+    /// The number of cuts. Each cut closes all connections that were made before.
     n_cuts: watch::Sender<u64>,
     is_open: watch::Sender<bool>,
-    /// Grows when what is held is let go.
+    /// The number of calls of [`Link::let_go`].
     n_let_go: watch::Sender<u64>,
-    /// Where it says the leader is, if it does not lead.
+    /// The URL of the leader that clients are referred to, if this link belongs to a follower.
     leader: Mutex<Option<String>>,
 }
 
 impl Link {
-    /// A link on a free port.
+    /// Opens a link on a free port.
     pub async fn open(number: usize, upstream: Upstream, log: Log) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -101,34 +101,34 @@ impl Link {
         Ok(Self { address, state, accepting })
     }
 
-    /// Its URL.
+    /// Returns its URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on these rules hold and no others; the first that fits counts.
+    /// Replaces all rules. The first rule that matches a request applies.
     pub fn obey(&self, rules: impl Into<Vec<Rule>>) {
         *self.state.rules() = rules.into();
     }
 
-    /// Closes every connection there is.
+    /// Closes all connections.
     pub fn cut(&self) {
         self.state.n_cuts.send_modify(|n| *n += 1);
     }
 
-    /// Closes every connection and refuses new ones.
+    /// Closes all connections and refuses new ones.
     pub fn refuse(&self) {
         self.state.is_open.send_replace(false);
         self.cut();
     }
 
-    /// From now on it is that of a server that does not lead: it passes on what it is asked, but whoever wants to
-    /// know is told who does. With `None` it leads.
+    /// Makes this the link of a follower: it forwards requests, but refers clients to the leader if they ask for that.
+    /// `None` makes it the link of the leader.
     pub fn follow(&self, leader: Option<&str>) {
         *self.state.leader() = leader.map(Into::into);
     }
 
-    /// Lets every answer through that is held.
+    /// Releases all held responses.
     pub fn let_go(&self) {
         self.state.n_let_go.send_modify(|n| *n += 1);
     }
@@ -159,7 +159,7 @@ impl State {
 }
 
 impl State {
-    /// What a server answers that did nothing.
+    /// Returns the response of a server that did nothing.
     fn refuse(
         &self,
         n: usize,
@@ -196,7 +196,7 @@ async fn accept(state: Arc<State>, listener: TcpListener, address: SocketAddr) {
         }
     }
     drop(listener);
-    // Whoever connects to a port that is bound but not listened at is refused, and nobody else can take the port.
+    // Connections to a port that is bound without listening are refused, and no other process can take the port.
     let _placeholder = TcpSocket::new_v4().and_then(|socket| {
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
@@ -217,7 +217,7 @@ async fn serve(state: Arc<State>, stream: TcpStream) {
     }
 }
 
-/// The connection is to be closed instead of answering.
+/// The connection is closed instead of a response.
 #[derive(Debug)]
 struct Cut;
 
@@ -253,7 +253,7 @@ async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
         status: None,
         answered_at: None,
     });
-    // Taken before the request is passed on: whatever is let go after it was seen is let go here.
+    // Subscribes before the request is forwarded, so that a later call of `let_go` releases its response.
     let mut n_let_go = state.n_let_go.subscribe();
     n_let_go.mark_unchanged();
     let fate = state.fate(&path);
@@ -263,7 +263,7 @@ async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
         Some(Fate::Busy) => {
             return Ok(state.refuse(n, StatusCode::SERVICE_UNAVAILABLE, "BUSY", None));
         }
-        // The log has no status of it: no server said anything.
+        // The log contains no status, because no server responded.
         Some(Fate::Foreign(said)) => return Ok(Response::new(full(said.into()))),
         _ => {}
     }
@@ -289,7 +289,8 @@ async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
     Ok(Response::from_parts(head, body.boxed()))
 }
 
-/// Over a connection of its own: when the client goes, so does that, and the server sees it.
+/// Forwards a request over a new connection. When the client disconnects, that connection closes too, and the server
+/// notices it.
 async fn forward(state: &State, request: Request<Full<Bytes>>) -> Option<Response<Incoming>> {
     let address = (*state.upstream.borrow())?;
     let stream = TcpStream::connect(address).await.ok()?;

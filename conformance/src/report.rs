@@ -1,35 +1,35 @@
-//! What came out of a run, as a table.
+//! The results of a run, as a table.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use crate::flaw::Flaw;
 
-/// What came out of one script.
+/// The result of one script.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// Of the script.
+    /// The name of the script.
     pub script: &'static str,
-    /// Why it did not pass, if it did not.
+    /// The reason why it did not pass, if it did not.
     pub flaw: Option<Flaw>,
     /// How long it took.
     pub took: Duration,
-    /// How often it was run: more than once only if the machine was too busy to tell.
+    /// How often it was run. It is repeated only if the machine was overloaded.
     pub n_tries: u32,
-    /// How late the harness got its turn at worst.
+    /// The largest delay of the harness.
     pub lag: Duration,
-    /// For people who look for the reason: requests and what the driver said.
+    /// Details for people who look for the reason: requests, and the output of the driver.
     pub trace: String,
 }
 
 impl Verdict {
-    /// Of a script that did not run yet.
+    /// Returns the verdict for a script that has not run yet.
     pub(crate) fn new(script: &'static str) -> Self {
         let (took, lag) = (Duration::ZERO, Duration::ZERO);
         Self { script, flaw: None, took, n_tries: 1, lag, trace: String::new() }
     }
 
-    /// In one word.
+    /// Returns the result in one word.
     pub fn word(&self) -> &'static str {
         match &self.flaw {
             None => "ok",
@@ -39,27 +39,27 @@ impl Verdict {
     }
 }
 
-/// What came out of all scripts with one driver.
+/// The results of all scripts with one driver.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What the driver calls itself, or its command.
+    /// The name that the driver reports, or its command.
     pub driver: String,
-    /// In the order of the scripts.
+    /// The verdicts, in the order of the scripts.
     pub verdicts: Vec<Verdict>,
 }
 
 impl Report {
-    /// Nothing failed. What is not supported has not.
+    /// Returns whether no script failed. A script that is not supported has not failed.
     pub fn is_good(&self) -> bool {
         !self.verdicts.iter().any(|verdict| matches!(verdict.flaw, Some(Flaw::Wrong(_))))
     }
 
-    /// How many scripts came out as `word`.
+    /// Counts the scripts with the result `word`.
     pub fn count(&self, word: &str) -> usize {
         self.verdicts.iter().filter(|verdict| verdict.word() == word).count()
     }
 
-    /// The scripts that had to be run again because the machine was too busy to tell.
+    /// Lists the scripts that were repeated because the machine was overloaded.
     pub fn repeated(&self) -> String {
         let repeated = self.verdicts.iter().filter(|verdict| verdict.n_tries > 1);
         let line = |Verdict { script, n_tries, .. }: &Verdict| {
@@ -68,7 +68,7 @@ impl Report {
         repeated.map(line).collect()
     }
 
-    /// Why each script that failed did.
+    /// Explains why scripts failed.
     pub fn failures(&self) -> String {
         let mut shown = String::new();
         for verdict in &self.verdicts {
@@ -83,7 +83,7 @@ impl Report {
     }
 }
 
-/// A table with a line for each script and a column for each driver.
+/// Returns a table with a line for each script and a column for each driver.
 pub fn table(reports: &[Report]) -> String {
     let mut shown = String::from("| script |");
     let mut rule = String::from("| --- |");

@@ -1,7 +1,7 @@
-//! The fenced resource: what the locks protect.
+//! The fenced resource, which the locks protect.
 //!
-//! It does what every protected thing should do: it keeps the highest token it has seen, and refuses a write with a
-//! lower one in the same step.
+//! It behaves as every protected resource should: it stores the highest token it has seen, and rejects a write with a
+//! lower one, both in one step.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Something that was asked to be written.
+/// An attempted write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Write {
-    /// With this token.
+    /// The token of the write.
     pub token: u64,
-    /// What.
+    /// The written value.
     pub value: String,
     /// Whether it was accepted.
     pub is_accepted: bool,
@@ -33,7 +33,7 @@ struct Kept {
     writes: Vec<Write>,
 }
 
-/// A resource with an address. Gone when dropped.
+/// A resource with an address. Dropping this value closes it.
 pub struct Resource {
     address: SocketAddr,
     kept: Arc<Mutex<Kept>>,
@@ -41,7 +41,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// On a free port, empty.
+    /// Opens an empty resource on a free port.
     pub async fn open() -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -51,17 +51,17 @@ impl Resource {
         Ok(Self { address, kept, serving })
     }
 
-    /// Where to write.
+    /// Returns the URL to write to.
     pub fn url(&self) -> String {
         format!("http://{}/resource", self.address)
     }
 
-    /// A write of the harness itself, for an owner that it plays. Whether it was accepted.
+    /// Writes on behalf of an owner that the harness plays. Returns whether the write was accepted.
     pub fn write(&self, token: u64, value: &str) -> bool {
         write(&self.kept, token, value)
     }
 
-    /// Everything that was asked to be written, oldest first.
+    /// Returns all attempted writes, oldest first.
     pub fn writes(&self) -> Vec<Write> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).writes.clone()
     }

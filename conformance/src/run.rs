@@ -1,4 +1,4 @@
-//! Runs scripts with a driver, several at a time, each in a world of its own.
+//! Runs scripts with a driver, several at a time, each in a separate world.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use crate::script::Script;
 use crate::subject::{Setup, Subject};
 use crate::world::World;
 
-/// No script takes longer.
+/// The time limit of a script.
 const SCRIPT_MAX: Duration = Duration::from_secs(300);
 
-/// Whoever gets its turn so late cannot tell whose fault it was.
+/// The delay of the harness above which a failure might be its fault.
 const LAG_MAX: Duration = Duration::from_millis(75);
 const TRIES_MAX: u32 = 8;
-/// A deliberate bug is meant to fail: there is less reason to look again.
+/// Maximum attempts with a deliberate bug, which is supposed to fail, so repeating is less useful.
 const TRIES_OF_BUGS_MAX: u32 = 3;
 
-/// How much of what a driver said is shown when a script failed.
+/// How much of a driver's output is shown when a script fails.
 const SAID_BYTES_SHOWN: usize = 4000;
 
 /// Runs these scripts with one driver, at most `n_jobs` at a time.
@@ -47,8 +47,7 @@ pub async fn run(setup: &Setup, scripts: &[Script], n_jobs: usize) -> Report {
     report
 }
 
-/// A script that failed while the machine was too busy to tell is tried again. One that fails because of the driver
-/// fails again, or fails when there is time.
+/// Judges a script. A failure on an overloaded machine is repeated: if the driver is at fault, the script fails again.
 async fn judge(setup: &Setup, script: Script) -> (Verdict, Option<String>) {
     let mut n_tries = 0;
     loop {
@@ -62,7 +61,7 @@ async fn judge(setup: &Setup, script: Script) -> (Verdict, Option<String>) {
     }
 }
 
-/// Whether what went wrong proves nothing yet.
+/// Returns whether a failure proves nothing, so that the run is repeated.
 pub(crate) fn is_to_be_repeated<'a>(
     mut flaws: impl Iterator<Item = &'a Flaw>,
     lag: &Lag,
@@ -91,14 +90,14 @@ async fn try_once(setup: &Setup, script: Script) -> (Verdict, Option<String>) {
     (verdict, Some(world.name.clone()))
 }
 
-/// stdout is for the protocol alone.
+/// Checks that stdout contains only the protocol.
 fn kept_quiet(world: &World) -> Outcome {
     let noise = world.driver.noise();
     demand!(noise.is_empty(), "on stdout, and no answer to any command: {noise:?}");
     Ok(())
 }
 
-/// For people: these requests, and what the driver said.
+/// Formats these requests and the driver's output for people.
 pub(crate) fn trace(subject: &Subject, requests: &str) -> String {
     let said = subject.driver.said();
     let mut from = said.len().saturating_sub(SAID_BYTES_SHOWN);

@@ -1,4 +1,4 @@
-//! What went through the links, as the proxy saw it.
+//! The requests that went through the links, as the proxy saw them.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,44 +8,44 @@ use serde_json::Value;
 
 use crate::flaw::{Outcome, demand};
 
-/// A request that reached a link.
+/// A request that arrived at a link.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When its last byte was here.
+    /// When its last byte arrived.
     pub at: Instant,
-    /// Which link it came by.
+    /// The index of the link.
     pub link: usize,
-    /// As sent.
+    /// The method.
     pub method: String,
-    /// With its query, as sent.
+    /// The path with its query.
     pub path: String,
-    /// `null` if there was none.
+    /// The body, or `null` if there was none.
     pub body: Value,
-    /// It asks a server that does not lead to say so.
+    /// Whether the client wants to be referred to the leader instead of having a follower forward the request.
     pub is_direct: bool,
-    /// Of `Authorization: Bearer ...`.
+    /// The token in `Authorization: Bearer ...`.
     pub bearer: Option<String>,
-    /// Just before it was passed on to the server; `None` if it never was.
+    /// When it was about to be forwarded to the server, or `None` if it never was.
     pub forwarded_at: Option<Instant>,
-    /// What the server answered, whether or not that reached the client.
+    /// The status of the server's response, even if that did not reach the client.
     pub status: Option<u16>,
-    /// When the answer was let through to the client.
+    /// When the response was passed to the client.
     pub answered_at: Option<Instant>,
 }
 
 impl Seen {
-    /// The server did what it asked.
+    /// Returns whether the server did what was requested.
     pub fn is_served(&self) -> bool {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// Its request id.
+    /// Returns the request id.
     pub fn request_id(&self) -> Option<&str> {
         self.body["request_id"].as_str()
     }
 }
 
-/// All requests of one script, in the order in which they came.
+/// All requests of one script, in order of arrival.
 #[derive(Clone, Default)]
 pub struct Log {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -68,17 +68,17 @@ impl Log {
         }
     }
 
-    /// Those whose path contains `part`, oldest first.
+    /// Returns the requests whose path contains `part`, oldest first.
     pub fn of(&self, part: &str) -> Vec<Seen> {
         self.lock().iter().filter(|seen| seen.path.contains(part)).cloned().collect()
     }
 
-    /// Waits until there are `n` of them.
+    /// Waits until there are `n` such requests.
     pub async fn when_seen(&self, part: &str, n: usize, within: Duration) -> Outcome {
         self.wait(part, within, |seen| seen.len() >= n).await
     }
 
-    /// Waits until one of them is so.
+    /// Waits until the condition holds for one of these requests.
     pub async fn when(
         &self,
         part: &str,
@@ -106,8 +106,8 @@ impl Log {
         Ok(())
     }
 
-    /// When the server can have ended what these requests keep alive, at the earliest: `ttl` after the last one that it
-    /// served was passed on to it.
+    /// Returns the earliest time at which the server can have ended the leases that these requests keep alive: `ttl`
+    /// after it last received such a request that it served.
     pub fn end(&self, parts: &[&str], ttl: Duration) -> Option<Instant> {
         let log = self.lock();
         let keeps = |seen: &&Seen| parts.iter().any(|part| seen.path.contains(part));
@@ -115,7 +115,7 @@ impl Log {
         served.filter_map(|seen| seen.forwarded_at).max().map(|at| at + ttl)
     }
 
-    /// For people: the last requests with `part` in their paths, with their times after `start`.
+    /// Formats the last requests with `part` in their paths for people, with their times after `start`.
     pub fn show(&self, start: Instant, part: &str) -> String {
         let log = self.of(part);
         let mut shown = String::new();

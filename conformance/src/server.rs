@@ -1,4 +1,4 @@
-//! The real server, in a process of its own.
+//! The real server, in a separate process.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,16 +14,20 @@ use crate::flaw::{Outcome, broken, demand};
 use crate::history::History;
 use crate::link::Upstream;
 
-/// How the names of locks begin that only the harness has a use for.
+/// The server keeps the places of waiters with broken connections for longer than any script takes, so that no client
+/// loses its place on a busy machine.
+pub(crate) const KEEPS_PLACES: [&str; 2] = ["--park-max=10m", "--resume-park-max=10m"];
+
+/// The prefix of the names of locks that only the harness uses.
 const MARK: &str = "~mark-";
 
-/// No script has a longer history, in pages of 1000 events.
+/// Maximum pages of 1000 events in the history of a script.
 const PAGES_MAX: usize = 20;
 
-/// A server with data of its own. Killed when dropped.
+/// A server with a separate data directory. Dropping this value kills it.
 pub struct Server {
     binary: PathBuf,
-    /// Of `serve`, beyond the usual ones.
+    /// Additional flags for `serve`.
     pub(crate) flags: Vec<String>,
     data: TempDir,
     process: Mutex<Option<Process>>,
@@ -37,7 +41,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Its fencing token.
+    /// Returns its fencing token.
     pub fn token(&self) -> u64 {
         self.acquired["fencing_token"].as_u64().unwrap_or(0)
     }
@@ -46,12 +50,13 @@ impl Held {
 impl Server {
     /// Starts `binary serve` on a free port.
     pub async fn start(binary: PathBuf) -> Outcome<Self> {
-        let server = Self::new(binary);
+        let mut server = Self::new(binary);
+        server.flags = KEEPS_PLACES.map(String::from).into();
         server.start_again().await?;
         Ok(server)
     }
 
-    /// One that is started later, with whatever flags it is given until then.
+    /// Creates a server that is started later, so that its flags can be set before.
     pub(crate) fn new(binary: PathBuf) -> Self {
         Self {
             binary,
@@ -63,12 +68,12 @@ impl Server {
         }
     }
 
-    /// Where it is, now and after each start.
+    /// Returns the server's address, which is updated with each start.
     pub fn upstream(&self) -> Upstream {
         self.address.subscribe()
     }
 
-    /// kill -9, and waits until it is gone.
+    /// Kills the server with SIGKILL, and waits for its end.
     pub async fn kill(&self) {
         self.address.send_replace(None);
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -77,7 +82,7 @@ impl Server {
         }
     }
 
-    /// Starts it on the data that is there.
+    /// Starts the server on its existing data.
     pub async fn start_again(&self) -> Outcome {
         let (binary, data) = (self.binary.clone(), self.data.path().join("data"));
         let flags = self.flags.clone();
@@ -93,12 +98,12 @@ impl Server {
         Ok(())
     }
 
-    /// SIGSTOP: it is there, and does nothing.
+    /// Suspends the server with SIGSTOP.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// SIGCONT.
+    /// Resumes the server with SIGCONT.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
@@ -109,7 +114,7 @@ impl Server {
         }
     }
 
-    /// Asks it directly, past every link.
+    /// Sends a request directly, without a link.
     pub async fn ask(&self, method: Method, path: &str, body: Value) -> Outcome<Response> {
         let address = *self.address.borrow();
         let client = Client::new(address.ok_or_else(|| broken("the server is down"))?);
@@ -121,7 +126,7 @@ impl Server {
 
     /// Acquires a lock for an owner that the harness plays.
     pub async fn acquire(&self, lock: &str, owner: &str, more: Value) -> Outcome<Held> {
-        let mut body = json!({"owner_id": owner, "ttl_ms": 60_000});
+        let mut body = json!({"owner_id": owner, "ttl_ms": 600_000});
         if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
             body.extend(more);
         }
@@ -131,7 +136,7 @@ impl Server {
         Ok(Held { acquired: answer.body })
     }
 
-    /// Gives it back.
+    /// Releases a lease.
     pub async fn release(&self, held: &Held) -> Outcome {
         let Held { acquired } = held;
         let lock = acquired["lock_name"].as_str().unwrap_or_default();
@@ -144,20 +149,20 @@ impl Server {
         Ok(())
     }
 
-    /// What it says of a lock.
+    /// Reads a lock.
     pub async fn look(&self, lock: &str) -> Outcome<Value> {
         Ok(self.ask(Method::GET, &format!("/v1/locks/{lock}"), Value::Null).await?.body)
     }
 
-    /// What happened in the default namespace.
+    /// Returns the history of the default namespace.
     pub async fn history(&self) -> Outcome<History> {
         self.history_of("/v1").await
     }
 
-    /// What happened in the namespace with this path.
+    /// Returns the history of the namespace with this path.
     ///
-    /// History is written behind the answers. So something is made to happen that can be told from all else, and once
-    /// that is there, so is everything before it.
+    /// The server writes history after it responds. So this first causes an event that can be recognized. When that
+    /// event is in the history, all earlier events are too.
     pub async fn history_of(&self, namespace: &str) -> Outcome<History> {
         let mark = format!("{MARK}{}", self.n_marks.fetch_add(1, Relaxed));
         let acquire = json!({"owner_id": "mark", "ttl_ms": 60_000});
@@ -192,7 +197,7 @@ impl Server {
         Err(broken(format!("there are more than {PAGES_MAX} pages of history")))
     }
 
-    /// History, once it is as `is_so` wants it; the history as it is if that takes longer than `within`.
+    /// Returns the history as soon as `is_so` holds for it, or the current history after `within`.
     pub async fn history_when(
         &self,
         within: Duration,
@@ -208,7 +213,7 @@ impl Server {
         }
     }
 
-    /// Waits until exactly these owners wait for a lock in this order, each of them connected.
+    /// Waits until exactly these owners wait for a lock in this order, all of them connected.
     pub async fn wait_for_queue(&self, lock: &str, owners: &[&str], within: Duration) -> Outcome {
         let give_up_at = Instant::now() + within;
         loop {

@@ -1,4 +1,5 @@
-//! What drivers written in Rust share: reading commands, answering them, and errors by the names of the protocol.
+//! Code shared by drivers written in Rust: it reads commands, responds to them, and converts errors to the names of the
+//! protocol.
 
 use std::io::Write;
 
@@ -7,20 +8,20 @@ use leasehold::api::{Code, Reason};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// What a command comes to.
+/// The result of a command.
 pub type Answer = Result<Value, Refusal>;
 
-/// The `error` of an answer.
+/// The `error` of a response.
 #[derive(Debug)]
 pub struct Refusal(pub Value);
 
 impl Refusal {
-    /// An error by its name.
+    /// Creates an error from its name.
     pub fn new(name: &str, message: impl std::fmt::Display) -> Self {
         Self(json!({"name": name, "message": message.to_string()}))
     }
 
-    /// The harness and the driver do not agree on what there is.
+    /// Creates the error for a command that refers to an unknown object.
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new("internal", message)
     }
@@ -49,8 +50,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Obeys every command on stdin, all at the same time, until it ends. Then the process does, at once: nothing is given
-/// back, because whoever ends it wants to see what becomes of that.
+/// Carries out all commands from stdin concurrently, until stdin ends. Then the process exits immediately, without
+/// releasing any lease, because a script that ends a driver tests the consequences.
 pub async fn speak<F>(obey: impl Fn(Value) -> F) -> !
 where
     F: Future<Output = Answer> + Send + 'static,
@@ -73,24 +74,24 @@ where
     std::process::exit(0)
 }
 
-/// One line, whole and at once.
+/// Writes a message as one line and flushes it.
 pub fn say(message: &Value) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{message}");
     let _ = out.flush();
 }
 
-/// A text of a command that must be there.
+/// Returns a required text field of a command.
 pub fn text<'a>(command: &'a Value, name: &str) -> Result<&'a str, Refusal> {
     command[name].as_str().ok_or_else(|| Refusal::internal(format!("no {name} in {command}")))
 }
 
-/// A time of a command, if it is given.
+/// Returns a time field of a command, if it has one.
 pub fn time(command: &Value, name: &str) -> Option<std::time::Duration> {
     command[name].as_u64().map(std::time::Duration::from_millis)
 }
 
-/// Writes to the fenced resource that a command names. Its answer is that of the command.
+/// Writes to the fenced resource that a command names. Returns the resource's status.
 pub async fn write(command: &Value, token: u64) -> Answer {
     let body = json!({"fencing_token": token, "value": command["value"]});
     let url = text(command, "url")?.trim_start_matches("http://");

@@ -1,4 +1,4 @@
-//! All that one script has: a driver with a fenced resource, a server and two links to it.
+//! The world of one script: a driver with a fenced resource, a server, and two links to it.
 
 use std::ops::Deref;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::server::Server;
 use crate::subject::{Setup, Subject};
 pub(crate) use crate::subject::{granted, lease_of, with};
 
-/// All that one script has. What a driver can be told is said to its [`Subject`].
+/// The world of one script. Its [`Subject`] accepts the commands for the driver.
 pub struct World {
     subject: Subject,
-    /// The ways to the server. Only scripts about several URLs use the second.
+    /// The links to the server. Only scripts about several URLs use the second.
     pub links: [Link; 2],
-    /// What went through the links.
+    /// The requests that went through the links.
     pub log: Log,
-    /// The server.
+    /// The server under test.
     pub server: Server,
-    /// When all this was ready.
+    /// When the world was ready.
     pub start: Instant,
 }
 
@@ -36,7 +36,7 @@ impl Deref for World {
 }
 
 impl World {
-    /// All of it, started.
+    /// Starts everything.
     pub async fn open(setup: &Setup) -> Outcome<Self> {
         let server = Server::start(setup.server.clone()).await?;
         let log = Log::default();
@@ -46,24 +46,24 @@ impl World {
         Ok(Self { subject, links, log, server, start: Instant::now() })
     }
 
-    /// The way to the server that everybody uses who has one.
+    /// Returns the link that clients with only one URL use.
     pub fn link(&self) -> &Link {
         &self.links[0]
     }
 
-    /// A client whose owner is called like it, over the first link.
+    /// Connects a client over the first link. The owner has the client's name.
     pub async fn connect(&self, client: &str) -> Outcome {
         self.connect_with(client, json!({"urls": [self.link().url()]})).await
     }
 
-    /// From now on nothing reaches the server.
+    /// Makes the links swallow all requests, so that nothing reaches the server.
     pub fn swallow(&self) {
         for link in &self.links {
             link.obey([Rule::always("/", Fate::Swallowed)]);
         }
     }
 
-    /// Lets time go by in which no loss of these leases may be told, and none may be expired.
+    /// Waits for a time in which no loss of these leases may be reported and none may expire.
     pub async fn stays_held(&self, leases: &[&str], time: Duration) -> Outcome {
         tokio::time::sleep(time).await;
         self.are_held(leases).await?;
@@ -72,8 +72,9 @@ impl World {
         Ok(())
     }
 
-    /// The loss of `about`, which must be told before what these requests (parts of their paths) kept alive can have
-    /// ended: `ttl` after the last of them was passed on to the server.
+    /// Waits for the loss of `about`. It must be reported before the lease can have ended, which is `ttl` after the
+    /// server received the last request that keeps the lease alive. `kept_by` contains parts of the paths of such
+    /// requests.
     pub async fn lost_in_time(
         &self,
         about: (&str, &str),
@@ -87,7 +88,7 @@ impl World {
             "{about:?} told lost {:?} after its lease can have ended",
             told.at.duration_since(end)
         );
-        // Seen from here the client counts from too early: it was busy before its request was here.
+        // The client counts from an earlier time than the proxy: it was busy before its request arrived here.
         let begin = end - ttl;
         demand!(
             told.at >= begin + ttl / 4,

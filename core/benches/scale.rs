@@ -67,7 +67,7 @@ fn expire_one(bencher: Bencher<'_, '_>, n_held: u64) {
     });
 }
 
-/// A queue of this length: somebody joins at its end and somebody leaves from its middle.
+/// A queue of this length: a waiter joins at its end, and a waiter leaves from its middle.
 #[divan::bench(args = [100, 10_000, 100_000], sample_size = 50)]
 fn join_and_leave_a_queue(bencher: Bencher<'_, '_>, n_waiting: u64) {
     let mut world = World::holding(1);

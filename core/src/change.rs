@@ -42,7 +42,7 @@ pub enum Change {
     RequestForgotten { lease: LeaseNumber, operation: Operation, id: Box<str> },
     /// An ended lease was forgotten and can no longer be looked up.
     LeaseForgotten { lease: LeaseNumber },
-    /// The last owner gave up its grace period.
+    /// The last owner ended its grace period early.
     GraceForgone { lock: LockKey },
     /// An unused lock was forgotten. The namespace's token floor preserves its last token.
     LockForgotten { lock: LockKey },

@@ -246,12 +246,12 @@ pub struct Release {
     pub request_id: Option<Box<str>>,
 }
 
-/// Gives up a lock by its owner's name: releases the owner's lease, or ends the grace period after its last lease.
+/// Releases a lock by its owner's name: releases the owner's lease, or ends the grace period after its last lease.
 #[derive(Clone, Debug)]
 pub struct GiveUp {
-    /// The lock to give up.
+    /// The lock to release.
     pub lock: LockKey,
-    /// The owner that gives it up.
+    /// The owner that releases it.
     pub owner: Owner,
     /// The protocol of the request.
     pub dialect: Dialect,

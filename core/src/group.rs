@@ -1,10 +1,9 @@
 //! Groups: leases that were requested together, on several locks or none.
 //!
-//! A group is bound together only while it waits. Each of its leases has its own position in the queue of its own lock,
-//! by its own number. All are granted together when each is next in its queue and admitted by its lock. The numbers of
-//! a group are consecutive, and all queues use the same order of numbers. So two groups never have opposite orders in
-//! two queues. A waiter waits only for holders, for a grace period or for smaller numbers, so there are no circular
-//! waits.
+//! A group is bound together only while it waits. Each of its leases has its own position in the queue of its lock, by
+//! its own number. All are granted together when each is next in its queue and admitted by its lock. The numbers of a
+//! group are consecutive, and all queues use the same order of numbers. So two groups never have opposite orders in two
+//! queues. A waiter waits only for holders, for a grace period or for smaller numbers, so there are no circular waits.
 
 use crate::arena::Slot;
 use crate::change::Change;

@@ -2,8 +2,7 @@
 //!
 //! The messages are handwritten structs with etcd's field numbers and only the fields in use; no code is generated. One
 //! call is one attempt at one member, with a deadline. The client never retries, because only the caller knows whether
-//! a request can safely be repeated. After an error, the next call uses the next member. knows whether asking twice is
-//! safe. After any error the next call goes to the next member.
+//! a request can safely be repeated. After an error, the next call uses the next member.
 
 mod client;
 mod credentials;

@@ -1,4 +1,4 @@
-//! A position in a queue, or a grant that is on its way. If the caller no longer wants it, it is given up
+//! A position in a queue, or a grant that is on its way. If the caller no longer wants it, it is cancelled or released
 //! immediately.
 
 use leasehold_api::CancelRequest;
@@ -28,15 +28,15 @@ impl<'a, W: Wish> Place<'a, W> {
         self.request_id = Some(request_id.into());
     }
 
-    /// Records that the request failed. If the outcome is unknown, the position is still given up on drop.
+    /// Records that the request failed. If the outcome is unknown, the position is still cancelled on drop.
     pub(crate) fn refused(&mut self, error: &Error) {
         if !error.may_have_taken_effect() {
             self.request_id = None;
         }
     }
 
-    /// Records that there is nothing to give up: the caller has the lease, or has an error that it might have been
-    /// granted.
+    /// Records that there is nothing to cancel or release: the caller has the lease, or has an error that it might have
+    /// been granted.
     pub(crate) fn settle(&mut self) {
         self.request_id = None;
     }

@@ -1,4 +1,4 @@
-//! Guards that are dropped where no runtime is left to give them back.
+//! Guards that are dropped where no runtime is left to release them.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -8,10 +8,10 @@ use leasehold::Client;
 use leasehold_testkit::Local;
 use tokio::runtime::{Builder, Runtime};
 
-/// So many that it makes a difference whether each of them blocks.
+/// Enough guards to show whether each of them blocks.
 const N_GUARDS: u64 = 40;
 
-/// A server with a runtime of its own, so that the client's can end.
+/// Starts a server with a separate runtime, so that the runtime of the client can end.
 fn server() -> (Runtime, Local, String) {
     let runtime = Runtime::new().unwrap();
     let local = runtime.block_on(Local::ephemeral());
@@ -28,7 +28,7 @@ fn is_held(runtime: &Runtime, local: &Local, lock: &str) -> bool {
 fn a_guard_dropped_at_the_end_of_main_is_given_back() {
     let (runtime, local, url) = server();
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
-        // As `#[tokio::main]` does: the guard is dropped inside, and then the runtime.
+        // As with `#[tokio::main]`: the guard is dropped within the runtime, and then the runtime is dropped.
         let mains = builder.enable_all().build().unwrap();
         mains.block_on(async {
             let client = Client::new(&url).unwrap();
@@ -67,12 +67,12 @@ fn a_drop_does_not_block_for_long_and_the_next_ones_not_at_all() {
         .collect();
     let address = local.address;
     runtime.block_on(local.stop());
-    // Whoever connects now is not answered.
+    // From now on, connections get no response.
     let _silent = std::net::TcpListener::bind(address).unwrap();
     drop(mains);
     let began = Instant::now();
     drop(guards);
     let blocked = began.elapsed();
-    // One of them blocks for a second at most. All of them would take twice as long as this.
+    // One guard blocks for up to a second. If each of them did, it would take twice this long.
     assert!(blocked < Duration::from_secs(N_GUARDS / 2), "{blocked:?}");
 }

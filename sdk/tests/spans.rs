@@ -1,4 +1,4 @@
-//! What is told to `tracing`: spans, and warnings that name the lock.
+//! The output to `tracing`: spans, and warnings that name the lock.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -15,7 +15,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Keeps every span and every warning as a line.
+/// A subscriber that keeps every span and every warning as a line.
 #[derive(Clone, Default)]
 struct Spans {
     lines: Arc<Mutex<Vec<String>>>,
@@ -83,7 +83,8 @@ async fn what_goes_wrong_in_the_background_names_the_lock_and_the_reason() {
     let client = Client::builder(&url).clock(clock.clone()).build().unwrap();
     let ttl = Duration::from_secs(30);
     let renewed = client.locks().lock("a").lock("b").ttl(ttl).acquire().await.unwrap();
-    // Nobody can see whether a lease is watched yet; of one that is not, no reason is told.
+    // A client cannot see whether the watch of its lease has started. Without the watch there is no reason, so this is
+    // repeated.
     let revoked = async |_: &leasehold_testkit::Client| {
         let watched = client.lock("orders").ttl(ttl).watched().acquire().await.unwrap();
         client.look("orders").await.unwrap();
@@ -105,7 +106,7 @@ async fn what_goes_wrong_in_the_background_names_the_lock_and_the_reason() {
     local.stop().await;
 }
 
-/// A cluster of which `/single` is no part, as far as it says.
+/// Starts a server that looks like part of a cluster, except in responses under the path `/single`.
 fn cluster() -> String {
     fake::serve(|question| {
         let body = if question.line.contains("/release ") {

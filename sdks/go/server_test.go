@@ -2,9 +2,11 @@ package leasehold
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,10 +53,22 @@ func startServer(t *testing.T) *server { return startServerBy(t, "http") }
 
 // startServerBy has one that speaks http or https, with these options.
 func startServerBy(t *testing.T, scheme string, options ...string) *server {
-	s := &server{t: t, folder: t.TempDir(), scheme: scheme, port: "0", options: options}
+	s := &server{t: t, folder: t.TempDir(), scheme: scheme, port: freePort(), options: options}
 	t.Cleanup(s.kill)
 	s.start()
 	return s
+}
+
+// freePort is below the ports that the system gives to connections and to those who listen on any port, so that none of
+// these takes it while the server is restarted.
+func freePort() string {
+	for {
+		port := strconv.FormatInt(10_000+time.Now().UnixNano()%22_000, 10)
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = listener.Close()
+			return port
+		}
+	}
 }
 
 // start it, on the port it had before.
@@ -70,15 +84,10 @@ func (s *server) start() {
 		"--data", filepath.Join(s.folder, "data"), "--log", "error"}, s.options...)
 	s.process = exec.Command(binary, options...)
 	must(s.t, s.process.Start())
-	port := ""
 	until(s.t, "the server listens", func() bool {
 		text, err := os.ReadFile(portFile)
-		port = strings.TrimSpace(string(text))
-		return err == nil && port != ""
+		return err == nil && strings.TrimSpace(string(text)) != ""
 	})
-	if s.port == "0" {
-		s.port = port
-	}
 }
 
 // kill it without a warning, as kill -9 does.

@@ -139,6 +139,23 @@ impl App {
         self.note_of(Kind::Admin, caller, act, more);
     }
 
+    /// Writes to the audit files that a caller took something away. If it took leases of other principals
+    /// (`is_from_others`), the line is kept like those about operators, as long as there are not too many of them.
+    pub(crate) fn note_taken(
+        &self,
+        caller: &Caller,
+        act: &'static str,
+        is_from_others: bool,
+        more: impl FnOnce(Act) -> Act,
+    ) {
+        let Some(audit) = self.audit.as_ref().filter(|_| is_from_others && caller.is_asked())
+        else {
+            return self.note(caller, act, more);
+        };
+        let act = claim_of(caller, more(Act::new(act, caller.by())));
+        audit.took(&act, caller.is_operator(), self.engine.wall_ms());
+    }
+
     /// The same for any kind of act. Acts that clients can repeat at will must not push out those of operators.
     pub(crate) fn note_of(
         &self,
@@ -153,8 +170,7 @@ impl App {
             Kind::Session if caller.is_operator() => Part::Admin,
             Kind::Admin | Kind::Session | Kind::Content => Part::Access,
         };
-        let request_id = caller.trail().and_then(|trail| trail.request_id());
-        let act = more(Act::of(kind, act, caller.by())).claimed("request_id", request_id);
+        let act = claim_of(caller, more(Act::of(kind, act, caller.by())));
         audit.acted(part, &act, self.engine.wall_ms());
     }
 
@@ -354,7 +370,8 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     app.metrics.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
-    app.metrics.downloads.set(app.answers.n_downloads() as i64);
+    app.metrics.tasks.downloads.set(app.answers.n_downloads() as i64);
+    app.metrics.tasks.tree_operations.set(app.answers.n_trees() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);
     app.metrics.event_streams_bytes.set(app.engine.n_backlog_bytes() as i64);
     if let Some(audit) = &app.audit {
@@ -387,4 +404,9 @@ async fn namespaces(app: &App, caller: &Caller) -> Option<NamespaceCounts> {
     }
     let asked = caller.permit(CountNamespaces { n_max }).ok()?;
     tokio::time::timeout(NAMESPACES_MAX, app.engine.ask(asked)).await.ok()?.ok()
+}
+
+/// Adds the request id that the client claims.
+fn claim_of(caller: &Caller, act: Act) -> Act {
+    act.claimed("request_id", caller.trail().and_then(|trail| trail.request_id()))
 }

@@ -92,7 +92,7 @@ impl Options {
     }
 
     /// Where it listens for the other servers.
-    pub(crate) fn peers(&self, listen: &[Listen]) -> SocketAddr {
+    pub fn peers(&self, listen: &[Listen]) -> SocketAddr {
         let beside = || {
             let first = listen.iter().find_map(Listen::address).map(|address| address.ip());
             SocketAddr::new(first.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0)

@@ -11,6 +11,7 @@ mod op;
 mod process;
 mod refusal;
 mod session;
+mod tasks;
 mod text;
 mod timing;
 
@@ -40,6 +41,7 @@ use op::Ops;
 use process::Process;
 pub(crate) use refusal::Refusals;
 use session::sessions_of_each;
+use tasks::Tasks;
 pub(crate) use text::Format;
 pub use timing::Timing;
 use timing::{Scale, Shown};
@@ -110,6 +112,7 @@ pub struct Metrics {
     pub(crate) leases: Leases,
     /// Requests that met a limit.
     pub(crate) refusals: Refusals,
+    pub(crate) tasks: Tasks,
     locks_held: Gauge,
     leases_held: Gauge,
     n_waiting: Gauge,
@@ -135,12 +138,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Bytes of all files.
     pub files_bytes: Gauge,
-    /// Files that are being written.
-    pub uploads: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
-    /// Files that are being sent.
-    pub downloads: Gauge,
     /// Bytes of connection buffers for request heads, beyond what each connection may have.
     pub heads_bytes: Gauge,
     /// Streams of events.
@@ -189,11 +188,13 @@ impl Metrics {
         let ops = Ops::register(&mut book);
         let leases = Leases::register(&mut book);
         let refusals = Refusals::register(&mut book);
+        let tasks = Tasks::register(&mut book);
         let metrics = Self {
             process,
             ops,
             leases,
             refusals,
+            tasks,
             locks_held: Gauge::default(),
             leases_held: Gauge::default(),
             n_waiting: Gauge::default(),
@@ -224,10 +225,8 @@ impl Metrics {
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
             heads_bytes: Gauge::default(),
-            downloads: Gauge::default(),
             event_streams: Gauge::default(),
             sign_ins: Gauge::default(),
-            uploads: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
             streams_open: Gauge::default(),
@@ -283,9 +282,7 @@ impl Metrics {
         r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
         let help = "Bytes of connection buffers that grew for large request heads";
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
-        r.add("leasehold_downloads", "Files that are being sent", self.downloads.clone());
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
-        r.add("leasehold_uploads", "Files that are being written", self.uploads.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
         r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());

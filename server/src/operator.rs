@@ -32,8 +32,15 @@ where
         }
         _ => tracing::warn!(lock = ?key, by, reason = why, n, "revoked"),
     }
-    app.note(caller, "revoke", |act| act.on(key).detail("n", n).claimed("reason", Some(reason)));
+    app.note_taken(caller, "revoke", is_from_others(caller, &leases), |act| {
+        act.on(key).detail("n", n).claimed("reason", Some(reason))
+    });
     Ok(leases)
+}
+
+/// Returns whether one of these leases belongs to another principal.
+pub(crate) fn is_from_others(caller: &Caller, leases: &[LeaseView]) -> bool {
+    leases.iter().any(|lease| !caller.is(&lease.owner.principal))
 }
 
 /// Takes away what somebody has, and says how many leases that were; `each` is told of them. In slices, so that nobody
@@ -72,16 +79,19 @@ where
 
 /// Says that somebody's leases were taken away.
 pub(crate) fn tell_all(app: &App, caller: &Caller, whose: &Whose, reason: &str, n: u64) {
+    let is_own = matches!(whose, Whose::Principal(principal) if caller.is(principal));
     let (by, why) = (by(caller), &*harmless(reason));
     tracing::warn!(?whose, by, reason = why, n, "revoked");
-    app.note(caller, "revoke", |act| {
+    app.note_taken(caller, "revoke", n > 0 && !is_own, |act| {
         act.detail("of", format!("{whose:?}")).detail("n", n).claimed("reason", Some(reason))
     });
 }
 
 /// Writes to the audit files that a lock was taken from another principal through a dialect of clients.
 pub(crate) fn note_revoked(app: &App, caller: &Caller, lock: &LockKey, reason: &str) {
-    app.note(caller, "revoke", |act| act.on(lock).detail("n", 1).claimed("reason", Some(reason)));
+    app.note_taken(caller, "revoke", true, |act| {
+        act.on(lock).detail("n", 1).claimed("reason", Some(reason))
+    });
 }
 
 /// A session by its number, and how many leases it has.
@@ -123,9 +133,10 @@ where
         ended => ended?,
     }
     let (owner, why) = (&*harmless(&session.owner.instance), reason.map(harmless));
+    let is_from_others = n > 0 && !caller.is(&session.owner.principal);
     let (session, by, why) = (number.0, by(caller), why.as_deref());
     tracing::warn!(session, owner, by, reason = why, n, "session ended by an operator");
-    app.note(caller, "end-session", |act| {
+    app.note_taken(caller, "end-session", is_from_others, |act| {
         act.detail("session", session).detail("n", n).claimed("reason", reason)
     });
     Ok(Some(n))

@@ -1,4 +1,5 @@
-//! A client: what it knows, and what it does next. Some are careful, some slow, some confused, some just go.
+//! A simulated client: its knowledge, and its next action. Some clients are careful, others are slow, confused or
+//! reckless.
 
 use leasehold_core::{Mode, Token};
 
@@ -9,40 +10,40 @@ use crate::message::{Acquire, Answer, Claim, Lock, Request, SessionId};
 use crate::plan::Plan;
 use crate::time::{MS, Rate, SECOND, Time};
 
-/// Longer than any run: whoever waits this long must be served.
+/// A wait longer than any run. A client that waits this long must be granted the lock.
 pub const PATIENT_MS: u64 = 3_600_000;
-/// How many leases that are over a client remembers, to be wrong about.
+/// Maximum ended leases that a client remembers, in order to use them by mistake.
 const PAST_MAX: usize = 6;
 
-/// How a client is.
+/// The behavior of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Character {
     renews: bool,
     gives_back: bool,
-    /// Writes without looking at its clock.
+    /// Writes without checking its clock.
     is_blind: bool,
     uses_sessions: bool,
     names_requests: bool,
-    /// Leaves without a word, also from queues.
+    /// Disappears without notice, even while it waits in a queue.
     vanishes: bool,
-    /// Asks for several locks together, renews and gives back several together.
+    /// Acquires, renews and releases several locks together.
     uses_groups: bool,
-    /// Takes a connection for dead after a moment, and asks again at once.
+    /// Treats a connection as dead after a moment, and repeats its request immediately.
     pub(crate) is_hasty: bool,
 }
 
-/// One client.
+/// A simulated client.
 #[derive(Debug)]
 pub struct Client {
-    /// How fast its clock runs.
+    /// The rate of its clock.
     pub rate: Rate,
-    /// How it is.
+    /// Its behavior.
     pub character: Character,
-    /// What it waits for the answer of.
+    /// The operation whose response it waits for.
     pub pending: Option<OperationId>,
-    /// It does nothing until then.
+    /// It does nothing until this time.
     pub asleep_until: Time,
-    /// Grows with every crash: what was meant for an earlier one is not for this one.
+    /// The number of its crashes. An action scheduled before a crash does not take place after it.
     pub incarnation: u64,
     again: Option<Request>,
     held: Vec<Held>,
@@ -67,18 +68,18 @@ struct Session {
     ttl_ms: u64,
 }
 
-/// What a client does next.
+/// The next action of a client.
 pub enum Action {
-    /// Ask the server.
+    /// Send a request to the server.
     Send(Request),
-    /// Write to what a lock protects.
+    /// Write to the protected resource.
     Write(Claim),
     /// Nothing, for now.
     Idle,
 }
 
 impl Client {
-    /// One more client.
+    /// Creates a client.
     pub fn new(plan: &Plan, chance: &mut Chance) -> Self {
         Self {
             rate: plan.rate(chance),
@@ -103,7 +104,7 @@ impl Client {
         }
     }
 
-    /// It forgets everything. Its next request ids are new ones.
+    /// Forgets everything. The ids of later requests are new.
     pub fn crash(&mut self) {
         self.incarnation += 1;
         self.pending = None;
@@ -112,7 +113,7 @@ impl Client {
         self.session = None;
     }
 
-    /// How long it waits for the answer to a request before it takes the connection for dead.
+    /// Returns how long it waits for a response before it treats the connection as dead.
     pub fn timeout(&self, request: &Request, chance: &mut Chance) -> Time {
         match request.wait_ms() {
             _ if self.character.is_hasty && chance.permille(500) => chance.within(3, 40) * MS,
@@ -123,7 +124,7 @@ impl Client {
         }
     }
 
-    /// There will be no answer. Whoever named the request can repeat it.
+    /// Handles a broken connection, over which no response arrives any more. A request with an id can be repeated.
     pub fn broken(&mut self, request: &Request, is_healed: bool, chance: &mut Chance) {
         self.pending = None;
         let repeats = request.request_id().is_some() && !self.character.vanishes;
@@ -132,7 +133,7 @@ impl Client {
         }
     }
 
-    /// What it does at `now`.
+    /// Returns its next action at the time `now`.
     pub fn act(&mut self, now: Time, plan: &Plan, chance: &mut Chance) -> Action {
         let is_healed = now >= plan.heal_at;
         if let Some(request) = self.again.take() {
@@ -155,7 +156,7 @@ impl Client {
         }
     }
 
-    /// The faults are over: it asks for nothing new.
+    /// Returns its next action after the faults, when it starts nothing new.
     fn finish(&mut self, chance: &mut Chance) -> Action {
         match self.held.first().cloned() {
             Some(held) if self.character.gives_back => Action::Send(Request::Release {
@@ -197,20 +198,20 @@ impl Client {
         }
     }
 
-    /// Several of what it has, if it asks for several at all.
+    /// Returns several of its leases, if it uses groups.
     fn several(&mut self, chance: &mut Chance) -> Option<Vec<Claim>> {
         if !self.character.uses_groups || self.held.len() < 2 || chance.permille(400) {
             return None;
         }
         let mut claims: Vec<_> = self.held.iter().map(|held| held.claim).collect();
-        // Now and then one that is over is among them: then none of the others may be renewed either.
+        // Sometimes an ended lease is among them. Then no other lease of the group may be renewed either.
         if !self.past.is_empty() && chance.permille(200) {
             claims.push(chance.pick(&self.past));
         }
         Some(claims)
     }
 
-    /// Other locks to be asked for together with this one.
+    /// Returns other locks to acquire together with this one.
     fn others(&mut self, lock: Lock, plan: &Plan, chance: &mut Chance) -> Vec<(Lock, Mode)> {
         let n_together = plan.locks.len().min(N_TOGETHER);
         if !self.character.uses_groups || lock >= n_together || chance.permille(300) {
@@ -240,7 +241,7 @@ impl Client {
         let request_id = self.request_id(chance);
         let others = self.others(lock, plan, chance);
         let mode = chance.pick(plan.locks[lock]);
-        // What nobody asks for: a grace period of several of which one is shared.
+        // Never requests a grace period for a group with a shared lock.
         let is_exclusive = others.is_empty()
             || mode == Mode::Exclusive && others.iter().all(|(_, mode)| *mode == Mode::Exclusive);
         Action::Send(Request::Acquire(Acquire {
@@ -277,7 +278,7 @@ impl Client {
         }
     }
 
-    /// It takes a lease for what it is not: one that is over for one that is not, one's token for another's.
+    /// Returns a request with a mistake: with an ended lease, or with a wrong token.
     fn mistake(&mut self, chance: &mut Chance) -> Option<Request> {
         if !chance.permille(80) {
             return None;
@@ -297,7 +298,7 @@ impl Client {
         })
     }
 
-    /// It is told something at `now`; what it is told is good until `good_until`.
+    /// Handles a response at the time `now`, on which the client can rely until `good_until`.
     pub fn told(
         &mut self,
         now: Time,
@@ -311,7 +312,7 @@ impl Client {
         match (request, answer) {
             (Request::Acquire(acquire), Answer::Granted { claims, .. }) => {
                 for claim in claims {
-                    // Each is a lease of its own by now.
+                    // Once granted, each lease of a group is independent.
                     let done_at = now + chance.within(50, 4_000) * MS;
                     self.held.retain(|held| held.claim.id != claim.id);
                     self.held.push(Held {

@@ -1,5 +1,5 @@
-//! Those who ask, the network between them and the servers, and what became of it all: one event after the other, in
-//! true time.
+//! The clients, the network between them and the servers, and the history of a run. Events take place one after the
+//! other, in true time.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::time::{MS, SECOND, Time};
 use crate::trace::Trace;
 
-/// All there is beside the servers. `E` is what can happen in the world it is part of.
+/// Everything except the servers. `E` is the event type of the world.
 pub(crate) struct Crowd<E> {
     pub(crate) now: Time,
     pub(crate) plan: Plan,
@@ -23,13 +23,13 @@ pub(crate) struct Crowd<E> {
     pub(crate) clients: Vec<Client>,
     pub(crate) history: History,
     pub(crate) trace: Trace,
-    /// The highest token seen by what each lock protects.
+    /// The highest token seen by each protected resource.
     seen: BTreeMap<usize, u64>,
     events: BTreeMap<(Time, u64), E>,
     n_events: u64,
 }
 
-/// What can happen next between clients and servers.
+/// An event between clients and servers.
 #[derive(Clone, Debug)]
 pub(crate) enum Asking {
     Arrives(OperationId),
@@ -41,7 +41,7 @@ pub(crate) enum Asking {
     Written(Claim),
 }
 
-/// What reaches a server.
+/// What arrives at a server.
 pub(crate) enum Reaches {
     Question(OperationId),
     HangUp(OperationId),
@@ -63,7 +63,7 @@ impl<E: From<Asking>> Crowd<E> {
         }
     }
 
-    /// Every client thinks for a while first.
+    /// Schedules the first action of every client.
     pub(crate) fn begin(&mut self) {
         for client in 0..self.clients.len() {
             let think = self.chance.within(1, 500) * MS;
@@ -71,7 +71,7 @@ impl<E: From<Asking>> Crowd<E> {
         }
     }
 
-    /// What happens next, up to this time.
+    /// Returns the next event, up to the time `end_at`.
     pub(crate) fn next(&mut self, end_at: Time) -> Option<E> {
         let ((at, _), event) = self.events.pop_first().filter(|((at, _), _)| *at <= end_at)?;
         self.now = at;
@@ -87,7 +87,7 @@ impl<E: From<Asking>> Crowd<E> {
         self.events.insert((self.now + span, self.n_events), event.into());
     }
 
-    /// A number that no event has had.
+    /// Returns the number of the next event.
     pub(crate) fn n_next(&self) -> u64 {
         self.n_events + 1
     }
@@ -96,7 +96,7 @@ impl<E: From<Asking>> Crowd<E> {
         self.trace.add(self.now, what);
     }
 
-    /// It happens; what reaches a server by it.
+    /// Handles an event. Returns what arrives at a server by it.
     pub(crate) fn happen(&mut self, asking: Asking) -> Option<Reaches> {
         match asking {
             Asking::Arrives(id) => return Some(Reaches::Question(id)),
@@ -110,7 +110,7 @@ impl<E: From<Asking>> Crowd<E> {
         None
     }
 
-    /// The server sends an answer.
+    /// Sends a response of the server.
     pub(crate) fn reply(&mut self, id: OperationId, answer: Answer) {
         self.trace.add(self.now, format_args!("server answers {id}: {answer:?}"));
         for delay in self.network.delays(&self.plan) {
@@ -138,8 +138,8 @@ impl<E: From<Asking>> Crowd<E> {
         self.think(client);
     }
 
-    /// Until when, in true time, a careful client relies on an answer: it counts from when it asked, by its
-    /// own clock, and subtracts a margin.
+    /// Returns until when, in true time, a careful client relies on a response: it counts from its request, by its own
+    /// clock, and subtracts a margin.
     fn good_until(&self, client: usize, id: OperationId, answer: &Answer) -> Option<Time> {
         let expiry = match answer {
             Answer::Granted { expiry, .. } | Answer::Renewed { expiry } => (*expiry)?,
@@ -159,7 +159,7 @@ impl<E: From<Asking>> Crowd<E> {
             return;
         }
         if is_timeout && self.is_healed() {
-            // From here on nothing is lost: it would be the server's fault.
+            // From here on nothing is lost, so a missing response would be the server's fault.
             return;
         }
         self.note(format_args!("client {client} gives {id} up"));
@@ -171,7 +171,7 @@ impl<E: From<Asking>> Crowd<E> {
         self.think(client);
     }
 
-    /// The server learns that a connection is gone, perhaps.
+    /// Schedules that the server notices a closed connection, unless the network loses that.
     pub(crate) fn close(&mut self, id: OperationId) {
         let delays = self.network.delays(&self.plan);
         if let Some(delay) = delays.first() {
@@ -226,7 +226,7 @@ impl<E: From<Asking>> Crowd<E> {
         self.after(timeout, Asking::Timeout(id));
     }
 
-    /// What a lock protects refuses every token older than one it has seen.
+    /// Writes to the protected resource, which rejects every token lower than the highest it has seen.
     fn written(&mut self, claim: Claim) {
         let seen = self.seen.entry(claim.lock).or_default();
         let is_accepted = claim.token.get() >= *seen;
@@ -235,7 +235,7 @@ impl<E: From<Asking>> Crowd<E> {
         self.history.writes.push(Write { claim, at: self.now, is_accepted });
     }
 
-    /// Nothing gets lost from here on. Whoever waits for an answer that was lost asks again.
+    /// Ends all losses. A client whose response was lost repeats its request.
     pub(crate) fn heal(&mut self) {
         self.note(format_args!("faults are over"));
         self.network.heal();
@@ -247,7 +247,7 @@ impl<E: From<Asking>> Crowd<E> {
         }
     }
 
-    /// Something goes wrong with a client.
+    /// Simulates a fault of a client.
     pub(crate) fn client_fault(&mut self) {
         self.history.n_faults += 1;
         let n = self.chance.below(self.clients.len() as u64) as usize;

@@ -1,4 +1,4 @@
-//! What goes wrong with the server and with clients, and how it is over.
+//! Simulates faults of the server and of clients, and their end.
 
 use leasehold_store::Error;
 
@@ -9,9 +9,9 @@ use crate::store::{Fate, Settling};
 use crate::time::{MS, SECOND, Time};
 use crate::world::{Event, World};
 
-/// Between two records, while anything can expire, there is a tick and a little more.
+/// The maximum time between two records while anything can expire: one tick and a little more.
 const WRITTEN_WITHIN: Time = TICK + 20 * MS;
-/// What can become of an append that does not succeed.
+/// The possible fates of an append that fails.
 const FAILURES: [Fate; 4] =
     [Fate::FailedNotApplied, Fate::FailedButApplied, Fate::CrashBefore, Fate::CrashAfter];
 
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// What becomes of an append that is not simply made.
+    /// Draws the fate of an append that does not simply succeed.
     fn fate(&mut self) -> Fate {
         match self.crowd.chance.below(10) {
             0..5 => self.crowd.chance.pick(&FAILURES),
@@ -77,7 +77,7 @@ impl World {
         self.went_down();
     }
 
-    /// The process is gone: connections break, and somebody starts it again.
+    /// Handles the loss of the process: its connections break, and it is started again later.
     pub(crate) fn went_down(&mut self) {
         self.down_since = self.stalled_since.take().unwrap_or(self.crowd.now);
         self.crowd
@@ -131,7 +131,7 @@ impl World {
         match started {
             Ok(()) => {
                 self.is_boot_unwritten = false;
-                // The engine's thread and the workers' tasks begin by themselves.
+                // The engine's thread and the workers' tasks start automatically.
                 self.round_within(MS);
                 self.serve();
             }
@@ -142,7 +142,7 @@ impl World {
             Err(error) => {
                 self.note(format_args!("it does not start: {error}"));
                 self.node.disk.lock().crash(false);
-                // It has written nothing since it was there last.
+                // It has written nothing since it last ran.
                 self.stalled_since = Some(self.down_since);
                 self.went_down();
             }
@@ -211,7 +211,7 @@ impl World {
         self.crowd.client_fault();
     }
 
-    /// Nothing goes wrong from here on.
+    /// Ends all faults.
     pub(crate) fn heals(&mut self) {
         let mut disk = self.node.disk.lock();
         disk.heal();

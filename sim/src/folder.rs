@@ -1,9 +1,10 @@
-//! A folder of a simulated node.
+//! The data directory of a simulated node.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// It is gone with this. It is kept in memory, if there is a place for that: it is written often.
+/// A data directory that is deleted when this value is dropped. It is kept in memory if possible, because it is written
+/// often.
 pub(crate) struct Folder {
     path: PathBuf,
 }
@@ -23,7 +24,7 @@ impl Folder {
         &self.path
     }
 
-    /// Another with the same in it, as of a machine that was copied.
+    /// Returns a copy of the directory, as on a cloned machine.
     pub(crate) fn copied(&self) -> Self {
         let copy = Self::new();
         for entry in std::fs::read_dir(&self.path).into_iter().flatten().flatten() {
@@ -33,14 +34,14 @@ impl Folder {
         copy
     }
 
-    /// How far a node remembers the journal to go.
+    /// Returns how far the journal goes according to the node's memory.
     pub(crate) fn remembers(&self) -> Option<u64> {
         let text = std::fs::read(self.path.join("node.json")).ok()?;
         let noted: serde_json::Value = serde_json::from_slice(&text).ok()?;
         noted["seq"].as_u64()
     }
 
-    /// Everything in it is gone.
+    /// Deletes the contents.
     pub(crate) fn wipe(&self) {
         let _ = std::fs::remove_dir_all(&self.path);
         std::fs::create_dir_all(&self.path).expect("a folder");

@@ -1,7 +1,7 @@
-//! What stands between the network and the engine: questions become commands, replies become answers.
+//! The part between the network and the engine: it converts requests to commands, and results to responses.
 //!
-//! Some clients come by HTTP through the server's own front door. For the others it does what a handler of the native
-//! dialect does, and uses the engine through the same handle.
+//! Some clients use HTTP through the server's own front. For the others, this code does what a handler of the native
+//! dialect does, through the same engine handle.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,14 +24,14 @@ use crate::history::OperationId;
 use crate::http;
 use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen, SessionId};
 
-/// The native one, as at the door.
+/// The native dialect, as in the HTTP front.
 const DIALECT: Dialect = Dialect(0);
-/// So many locks are in one namespace.
+/// The number of locks in the first namespace, which can be acquired together.
 pub const N_TOGETHER: usize = 3;
-/// So many clients of a hundred ask at the door, by HTTP; the others ask the engine.
+/// The percentage of clients that use HTTP. The others use the engine directly.
 const AT_THE_DOOR_PERCENT: usize = 50;
 
-/// The questions that were not answered yet. One question can arrive more than once.
+/// The pending requests of one worker. One request can arrive more than once.
 pub struct Front {
     handle: EngineHandle,
     door: Door,
@@ -40,16 +40,16 @@ pub struct Front {
     secrets: Chance,
 }
 
-/// An answer on its way. Dropping it is going away.
+/// A pending response. Dropping it closes the client's connection.
 type Pending = Pin<Box<dyn Future<Output = Answer>>>;
 
 impl Front {
-    /// In front of this engine.
+    /// Creates a front for this engine.
     pub fn new(handle: EngineHandle, door: Door, secrets: Chance) -> Self {
         Self { handle, door, calls: BTreeMap::new(), n_arrived: 0, secrets }
     }
 
-    /// A question arrives.
+    /// Handles a request that arrives.
     pub fn ask(&mut self, id: OperationId, client: usize, request: &Request) {
         let is_at_the_door = client * 37 % 100 < AT_THE_DOOR_PERCENT && http::can_ask(request);
         let pending = if is_at_the_door {
@@ -61,12 +61,13 @@ impl Front {
         self.calls.insert((id, self.n_arrived), pending);
     }
 
-    /// Whoever asked is gone.
+    /// Handles the closed connection of a client.
     pub fn close(&mut self, id: OperationId) {
         self.calls.retain(|(asked, _), _| *asked != id);
     }
 
-    /// The answers there are by now, as far as whoever handles each gets to run; the others wake this waker.
+    /// Returns the responses that are ready. `runs` decides for each request whether its handler runs now. The others
+    /// wake this waker.
     pub fn answers(
         &mut self,
         waker: &Waker,
@@ -157,7 +158,7 @@ impl Front {
     where
         A: Ask<Answer = Result<T, Rejection>> + 'static,
     {
-        // It is asked now; only the answer is waited for later.
+        // The command is sent now, and only the response is awaited later.
         let call = self.handle.ask_unchecked(ask);
         Box::pin(async move {
             match call.await {
@@ -199,7 +200,7 @@ impl Front {
             let lock = asked.lock;
             return self.call(WaitFor { acquire, wait }, move |waited| match waited {
                 Waited::Granted(granted) => {
-                    // The network takes everything it is given.
+                    // The network accepts every response.
                     let lease = granted.deliver().lease;
                     let claims = vec![claim(lock, &lease)];
                     Answer::Granted { claims, expiry: expiry(&handle, &lease, now) }
@@ -218,7 +219,7 @@ impl Front {
                 if let Some(undelivered) = undelivered {
                     undelivered.delivered();
                 }
-                // Which lock a lease is of is only known by its place.
+                // The lock of a lease is known only by its index.
                 let leases = locks.iter().zip(&grants);
                 let claims = leases.map(|(lock, grant)| claim(*lock, &grant.lease)).collect();
                 let first = grants.iter().map(|grant| &grant.lease).min_by_key(|l| l.deadline);
@@ -252,13 +253,13 @@ impl Front {
     }
 }
 
-/// The name of a lock.
+/// Returns the name of a lock.
 pub fn name(lock: Lock) -> String {
     format!("lock-{lock}")
 }
 
-/// The first few in one namespace, so that they can be asked for together; each other in one of its own. One that
-/// nobody uses for a while is forgotten with its locks.
+/// Returns the namespace of a lock. The first locks share one, so that they can be acquired together. Every other lock
+/// has a separate namespace, which is forgotten with its lock after a time without use.
 pub fn namespace(lock: Lock) -> String {
     format!("tenant-{}", if lock < N_TOGETHER { 0 } else { lock })
 }

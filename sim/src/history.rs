@@ -1,82 +1,82 @@
-//! What happened, as seen from outside: what clients sent and were told, at true times, and which faults
-//! there were. This is all the checker sees, beside what each start found on disk.
+//! The history of a run from outside: the requests and responses of clients at true times, and the faults. The checker
+//! sees only this, and the state that each start found on disk.
 
 use crate::message::{Answer, Claim, Request};
 use crate::plan::Plan;
 use crate::store::Recovery;
 use crate::time::Time;
 
-/// Which operation, by its place in the history.
+/// The index of an operation in the history.
 pub type OperationId = usize;
 
-/// One question and its answer. A repeated question is an operation of its own.
+/// A request and its response. A repeated request is a separate operation.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Who asked.
+    /// The client that sent it.
     pub client: usize,
-    /// What.
+    /// The request.
     pub request: Request,
     /// When it was sent.
     pub sent_at: Time,
-    /// How many copies the network made of it; none, if it was lost.
+    /// How many copies the network made of it. Zero if it was lost.
     pub n_copies: u64,
-    /// What the client was told, and when.
+    /// The response that the client received, and when.
     pub answer: Option<(Time, Answer)>,
-    /// The client does not wait for an answer any more.
+    /// Whether the client has stopped waiting for the response.
     pub is_given_up: bool,
-    /// Until when the client may rely on what it was told, by its own clock and with its margin.
+    /// Until when the client may rely on the response, by its own clock and with its margin.
     pub good_until: Option<Time>,
 }
 
 /// A time without a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    /// Since then it may have written nothing down.
+    /// The server might have written nothing since this time.
     pub from: Time,
-    /// When it was back.
+    /// When the server was back.
     pub to: Time,
-    /// Lock time stood still meanwhile.
+    /// Whether lock time stood still during the outage.
     pub is_frozen: bool,
 }
 
-/// Somebody wrote to what a lock protects.
+/// A write to a protected resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
-    /// With this lease and token.
+    /// The lease and token of the writer.
     pub claim: Claim,
-    /// When it got there.
+    /// When it arrived.
     pub at: Time,
-    /// Was the token good enough?
+    /// Whether the resource accepted the token.
     pub is_accepted: bool,
 }
 
-/// All of it.
+/// The whole history of a run.
 #[derive(Debug)]
 pub struct History {
     /// The settings of the run.
     pub plan: Plan,
-    /// Everything asked, in the order of sending.
+    /// All operations, in the order in which they were sent.
     pub operations: Vec<Operation>,
     /// Times without a server.
     pub outages: Vec<Outage>,
-    /// Times in which the server stood still though it was there.
+    /// Times in which the server was suspended.
     pub pauses: Vec<(Time, Time)>,
-    /// What starts found on disk, and when.
+    /// The state that each start found on disk, and when.
     pub recoveries: Vec<(Time, Recovery)>,
-    /// When the server was put back to a backup.
+    /// When the server was restored from a backup.
     pub restores: Vec<Time>,
-    /// Everything written downstream, in order.
+    /// All writes to protected resources, in order.
     pub writes: Vec<Write>,
-    /// Why the server would not start, if ever.
+    /// Why and when the server refused to start.
     pub refusals: Vec<(Time, String)>,
     /// Damage that a start would not have noticed.
     pub unseen: Vec<(Time, String)>,
-    /// How many faults of all kinds there were.
+    /// The number of faults of all kinds.
     pub n_faults: u64,
 }
 
 impl History {
-    /// An empty one.
+    /// Creates an empty history.
     pub fn new(plan: Plan) -> Self {
         Self {
             plan,
@@ -92,23 +92,23 @@ impl History {
         }
     }
 
-    /// How much of this span lock time may have stood still.
+    /// Returns for how much of this span lock time might have stood still.
     pub fn frozen_within(&self, from: Time, to: Time) -> Time {
         let frozen = self.outages.iter().filter(|outage| outage.is_frozen);
         frozen.map(|outage| overlap((outage.from, outage.to), (from, to))).sum()
     }
 
-    /// How much of this span the server stood still.
+    /// Returns for how much of this span the server was suspended.
     pub fn paused_within(&self, from: Time, to: Time) -> Time {
         self.pauses.iter().map(|pause| overlap(*pause, (from, to))).sum()
     }
 
-    /// Was the server away at any time of this span?
+    /// Returns whether the server was away at any time of this span.
     pub fn was_away_within(&self, from: Time, to: Time) -> bool {
         self.outages.iter().any(|outage| overlap((outage.from, outage.to), (from, to)) > 0)
     }
 
-    /// Was it put back to a backup in this span?
+    /// Returns whether the server was restored from a backup in this span.
     pub fn was_restored_within(&self, from: Time, to: Time) -> bool {
         self.restores.iter().any(|at| (from..=to).contains(at))
     }

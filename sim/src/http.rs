@@ -1,5 +1,5 @@
-//! The native dialect as its clients speak it: a question becomes a request, which goes through the server's own front
-//! door, and the response becomes an answer.
+//! The native dialect as its clients use it: a request is converted to HTTP and goes through the server's own front,
+//! and the HTTP response is converted back.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use crate::front::{name, namespace};
 use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen, SessionId};
 
-/// What the state of the server may be answered with.
+/// The client errors that can be caused by the state of the server.
 const MAY_BE_REFUSED: [StatusCode; 2] = [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
 
-/// Can it be said here? Leases of several namespaces together cannot: the path has one. Nor can one lease that is named
-/// twice, once with a wrong token: a refusal names the lease, and nobody could tell which of the two is meant.
+/// Returns whether a request can be sent over HTTP. Leases in several namespaces cannot be named together, because the
+/// path contains one namespace. Neither can the same lease be named twice, once with a wrong token: a rejection names
+/// the lease, and it would be unclear which of the two is meant.
 pub fn can_ask(request: &Request) -> bool {
     match request {
         Request::Renew { claims, .. } | Request::Release { claims, .. } => {
@@ -33,11 +34,12 @@ pub fn can_ask(request: &Request) -> bool {
     }
 }
 
-/// Asks at the door. Dropping the future is going away, at whichever point the answer is.
+/// Sends a request through the HTTP front. Dropping the future closes the client's connection, however far the response
+/// is.
 pub async fn ask(door: Door, client: usize, request: Request) -> Answer {
     let asked = to_http(client, &request);
     let answered = door.answer(Visitor::LOCAL, asked).await;
-    // The answer is made, but nobody has taken it yet: whoever goes now never hears of it.
+    // The response is ready but not delivered yet. A client that disconnects now never receives it.
     step().await;
     let response = answered.deliver();
     let status = response.status();
@@ -47,7 +49,7 @@ pub async fn ask(door: Door, client: usize, request: Request) -> Answer {
     from_http(&request, status, &body)
 }
 
-/// Lets others go first, once.
+/// Yields to other tasks once.
 async fn step() {
     let mut has_waited = false;
     poll_fn(|context| {
@@ -89,7 +91,7 @@ fn to_http(client: usize, request: &Request) -> HttpRequest<Body> {
         Request::KeepSession(id) => ("POST", Path::Session(*id, "/keepalive"), Value::Null),
         Request::CloseSession(id) => ("DELETE", Path::Session(*id, ""), Value::Null),
     };
-    // There is none for what is about several leases: it can be repeated as it is.
+    // Requests for several leases have no request id: they can be repeated as they are.
     if let Some(request_id) = request_id
         && !matches!(
             (request, &path),
@@ -111,7 +113,7 @@ fn to_http(client: usize, request: &Request) -> HttpRequest<Body> {
     request.body(body).expect("a request")
 }
 
-/// What is asked about one lock, about several in the namespace of one, or about sessions.
+/// The path of a request: for one lock, for several locks in the namespace of one, or for sessions.
 enum Path {
     Lock(Lock, &'static str),
     Several(Lock, &'static str),
@@ -119,7 +121,7 @@ enum Path {
     Session(SessionId, &'static str),
 }
 
-/// Leases, with what proves them ours.
+/// Returns the path and the body of a request for leases, with the proofs of ownership.
 fn proven(owner_id: &str, claims: &[Claim], verb: &'static str) -> (Path, Value) {
     let of = |claim: &Claim| {
         let (lease_id, token) = (render(claim.id), claim.token.get());
@@ -165,14 +167,14 @@ fn say_mode(body: &mut Value, mode: Mode) {
 fn wanted(owner_id: &str, acquire: &Acquire) -> Value {
     let mut body = lasting(owner_id, acquire);
     say_mode(&mut body, acquire.mode);
-    // For the others there is no such thing, and to ask for it is a mistake.
+    // A grace period is an error in other modes.
     if acquire.mode == Mode::Exclusive {
         body["grace_ms"] = acquire.grace_ms.into();
     }
     body
 }
 
-/// Who asks, for how long, and how long to wait.
+/// Returns the fields for the owner, the TTL or session, and the wait.
 fn lasting(owner_id: &str, acquire: &Acquire) -> Value {
     let mut body = json!({"owner_id": owner_id, "wait_ms": acquire.wait_ms});
     if let Some(ttl_ms) = acquire.ttl_ms {
@@ -250,7 +252,8 @@ fn about_one(request: &Request, status: StatusCode, body: &Value) -> Answer {
         (_, _, "SHUTTING_DOWN" | "NOT_LEADER") => Answer::Stopping,
         (_, _, "UNKNOWN") => Answer::Unknown,
         (_, _, "REQUEST_ID_SPENT") => Answer::Spent,
-        // Clients here make mistakes about leases, never about HTTP: a door that turns them away would test nothing.
+        // Simulated clients make mistakes about leases, but never about HTTP. If the front rejected their requests, the
+        // run would test nothing.
         _ if status.is_client_error() && !MAY_BE_REFUSED.contains(&status) => {
             panic!("turned away at the door: {status}: {body}")
         }
@@ -284,7 +287,7 @@ fn owner(owner_id: &Value) -> Option<usize> {
     owner_id.as_str().map(|owner| owner.parse().expect("owners are named after clients"))
 }
 
-/// As it is on the wire: the lease's number and its secret.
+/// Returns a lease id as in HTTP: the lease's number and its secret.
 fn render(id: LeaseId) -> String {
     format!("{}.{}", id.number.0, hex(&id.secret.0))
 }

@@ -1,5 +1,5 @@
-//! The whole system in one thread, with a seed: the real core and the real engine, a simulated disk, network
-//! and clocks, clients good and bad, and a checker that stands outside and sees what the clients saw.
+//! Simulates the whole system in one thread from a seed: the real core and engine, a simulated disk, network and
+//! clocks, and careful and careless clients. A separate checker sees only what the clients saw.
 //!
 //! The same seed gives the same run, byte for byte. Start reading at `world.rs`, then `checker/mod.rs`.
 
@@ -29,23 +29,23 @@ pub mod trace;
 pub mod worker;
 pub mod world;
 
-/// What became of one seed.
+/// The result of one seed.
 pub struct Report {
-    /// What is wrong, in words; nothing, one hopes.
+    /// The violations found, in words. Empty if the run was correct.
     pub violations: Vec<String>,
-    /// How many questions were asked.
+    /// The number of requests.
     pub n_operations: usize,
-    /// How many leases were granted and acknowledged.
+    /// The number of leases that were granted and acknowledged.
     pub n_leases: usize,
-    /// How many faults there were.
+    /// The number of faults.
     pub n_faults: u64,
     /// How often a server was started.
     pub n_starts: usize,
-    /// How often a server came to lead, if there are several.
+    /// The number of leader changes in a cluster.
     pub n_epochs: u64,
-    /// How often a server's state after a record was compared with another's, if there are several.
+    /// How often the states of two servers after the same record were compared in a cluster.
     pub n_compared: u64,
-    /// All that happened.
+    /// A log of all events.
     pub trace: String,
 }
 
@@ -65,18 +65,18 @@ pub fn run(seed: u64) -> Report {
     }
 }
 
-/// Has what a server draws by itself be of the seed, too: the secrets of leases, the names of sessions.
+/// Makes the server draw its random values from the seed, too: the secrets of leases and the names of sessions.
 fn drawn<T>(seed: u64, work: impl FnOnce() -> T) -> T {
     let mut chance = Chance::new(!seed);
     random::drawn_from(move |bytes| chance.fill(bytes), work)
 }
 
-/// Runs one seed twice: the same things must happen in both.
+/// Runs one seed twice, and reports any difference between the runs.
 pub fn run_twice(seed: u64) -> Report {
     twice(run, seed)
 }
 
-/// The same of any kind of run.
+/// Runs one seed of any kind of run twice, and reports any difference.
 pub fn twice(run: fn(u64) -> Report, seed: u64) -> Report {
     let (mut report, again) = (run(seed), run(seed));
     if report.trace != again.trace {

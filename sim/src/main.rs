@@ -1,4 +1,5 @@
-//! `sim --seeds N [--from N]` runs many seeds, `sim --seed N [--trace]` one; `--cluster` with several servers.
+//! Runs the simulation: `sim --seeds N [--from N]` runs many seeds, `sim --seed N [--trace]` runs one, and `--cluster`
+//! simulates a cluster.
 #![expect(clippy::print_stdout, reason = "this is a program for people to look at")]
 
 use std::process::ExitCode;
@@ -55,7 +56,8 @@ fn parse(arguments: impl Iterator<Item = String>) -> Option<Arguments> {
             "--seeds" => parsed.n_seeds = number()?,
             "--from" => parsed.from = number()?,
             "--seed" => (parsed.from, parsed.n_seeds) = (number()?, 1),
-            // A process that is killed is unwound, which a build that aborts cannot do.
+            // A killed process is simulated by unwinding its threads, which is impossible in a build that aborts on
+            // panic.
             "--cluster" if cfg!(panic = "abort") => {
                 println!("--cluster needs a build that unwinds: cargo run -p sim");
                 return None;

@@ -1,109 +1,109 @@
-//! What clients and the server say to each other. As on the wire of the native dialect, but not as text.
+//! The messages between clients and the server: those of the native dialect, but not as text.
 
 use leasehold_core::{LeaseId, Mode, Token};
 use leasehold_server::engine::Expiry;
 
-/// Which lock, by its place in the plan.
+/// The index of a lock in the plan.
 pub type Lock = usize;
 
-/// A question.
+/// A request.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Take a lock.
+    /// Acquires a lock.
     Acquire(Acquire),
-    /// Keep it for longer, or several: all or none.
+    /// Renews leases, all or none.
     Renew {
-        /// Which leases.
+        /// The leases.
         claims: Vec<Claim>,
-        /// From now, in milliseconds.
+        /// The new remaining time, in milliseconds.
         extend_ms: u64,
-        /// To be repeated by.
+        /// The request id, by which the request can be repeated.
         request_id: Option<u64>,
     },
-    /// Give it back, or several.
+    /// Releases leases.
     Release {
-        /// Which leases.
+        /// The leases.
         claims: Vec<Claim>,
-        /// To be repeated by.
+        /// The request id, by which the request can be repeated.
         request_id: Option<u64>,
     },
-    /// Who has it?
+    /// Reads a lock.
     Look(Lock),
-    /// Take it from whoever has it.
+    /// Revokes the leases of a lock.
     Revoke(Lock),
-    /// Begin a session that lasts this many milliseconds without a word.
+    /// Opens a session that lasts this many milliseconds without a keep-alive.
     OpenSession(u64),
-    /// A word.
+    /// Keeps a session alive.
     KeepSession(SessionId),
-    /// End it.
+    /// Closes a session.
     CloseSession(SessionId),
 }
 
-/// Take a lock.
+/// The parameters of an acquire.
 #[derive(Clone, Debug)]
 pub struct Acquire {
-    /// Which.
+    /// The lock.
     pub lock: Lock,
-    /// With whom it is shared.
+    /// How the lock is shared.
     pub mode: Mode,
-    /// Which others together with it, all or none, and with whom they are shared.
+    /// The other locks of a group and how they are shared. The client gets all locks or none.
     pub others: Vec<(Lock, Mode)>,
-    /// For how long; `None`: as long as its session.
+    /// The TTL. `None`: the lease lasts as long as its session.
     pub ttl_ms: Option<u64>,
-    /// How long it stays reserved after that.
+    /// The grace period.
     pub grace_ms: u64,
-    /// How long to wait for it.
+    /// How long to wait for the lock.
     pub wait_ms: u64,
-    /// With which session it ends.
+    /// The session that the lease belongs to.
     pub session: Option<SessionId>,
-    /// To be repeated by.
+    /// The request id, by which the request can be repeated.
     pub request_id: Option<u64>,
 }
 
-/// A session: its name at the door, its digest past the door. Each client stays on its side.
+/// A session: its name over HTTP, or its digest in the engine. Each client uses only one of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionId(pub [u8; 32]);
 
-/// What a client keeps of a lease it was granted.
+/// What a client remembers of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Of this lock.
+    /// The lock.
     pub lock: Lock,
-    /// Its id.
+    /// The lease id.
     pub id: LeaseId,
-    /// Its fencing token.
+    /// The fencing token.
     pub token: Token,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "each says what it means")]
 pub enum Answer {
-    /// One claim for each lock that was asked for.
+    /// Contains one claim for each requested lock.
     Granted {
         claims: Vec<Claim>,
         expiry: Option<Expiry>,
     },
-    /// Of several, this one is in the way.
+    /// Lock or lease `n` of a group prevents the operation.
     Member {
         n: usize,
         why: Box<Answer>,
     },
-    /// Of several, which were given back.
+    /// Whether each lease of a group was released.
     ReleasedEach(Vec<bool>),
-    /// Somebody else has it; who, if that can be said.
+    /// Another client holds the lock. Contains the holder, if it is known.
     Held(Option<usize>),
     InGrace(usize),
     WaitOver,
-    /// The request id belongs to a lease that is over.
+    /// The request id belongs to a lease that has ended.
     Spent,
     Renewed {
         expiry: Option<Expiry>,
     },
     Released,
-    /// The lease is over.
+    /// The lease has ended.
     Over,
-    /// The lease is somebody else's, or not known any more.
+    /// The lease belongs to another client, or is not remembered any more.
     NotYours,
     Seen(Seen),
     Revoked,
@@ -116,43 +116,43 @@ pub enum Answer {
     },
     SessionClosed,
     NoSession,
-    /// Another process holds the database; nothing was done.
+    /// Another process has locked the database. Nothing was done.
     Busy,
-    /// Too many wait; nothing was done.
+    /// Too many requests are waiting. Nothing was done.
     Overloaded,
-    /// The server ends; nothing was done.
+    /// The server is stopping. Nothing was done.
     Stopping,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
-    /// Anything a client of this world does not ask for.
+    /// Any rejection that the simulated clients never cause.
     Refused(String),
 }
 
-/// A lock, looked at.
+/// The state of a lock, as read by a client.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Seen {
     /// Its last token.
     pub last_token: Token,
-    /// Who has it, with which token.
+    /// The holders and their tokens.
     pub holders: Vec<(usize, Token)>,
-    /// How many wait.
+    /// The number of waiters.
     pub n_waiting: usize,
 }
 
 impl Acquire {
-    /// What is asked for, lock by lock.
+    /// Returns all requested locks and their modes.
     pub fn each(&self) -> impl Iterator<Item = (Lock, Mode)> {
         std::iter::once((self.lock, self.mode)).chain(self.others.iter().copied())
     }
 
-    /// Is this lock asked for?
+    /// Returns whether this lock is requested.
     pub fn asks_for(&self, lock: Lock) -> bool {
         self.each().any(|(asked, _)| asked == lock)
     }
 }
 
 impl Request {
-    /// The id it is repeated by.
+    /// Returns the request id.
     pub fn request_id(&self) -> Option<u64> {
         match self {
             Request::Acquire(Acquire { request_id, .. })
@@ -162,7 +162,7 @@ impl Request {
         }
     }
 
-    /// How long its answer may take by its own wish, in milliseconds.
+    /// Returns how long the client wants to wait for the response, in milliseconds.
     pub fn wait_ms(&self) -> u64 {
         if let Request::Acquire(acquire) = self { acquire.wait_ms } else { 0 }
     }

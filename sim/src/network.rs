@@ -1,27 +1,27 @@
-//! What happens to a message on its way.
+//! Simulates the transmission of messages.
 
 use crate::chance::Chance;
 use crate::plan::{DELAY_MAX, Plan};
 use crate::time::{MS, Time};
 
-/// The network between the clients and the server, and between the clients and what the locks protect.
+/// The network between the clients and the server, and between the clients and the protected resources.
 pub struct Network {
     chance: Chance,
     is_healed: bool,
 }
 
 impl Network {
-    /// One that behaves as the plan says.
+    /// Creates a network. Its behavior depends on the plan.
     pub fn new(chance: Chance) -> Self {
         Self { chance, is_healed: false }
     }
 
-    /// From now on every message arrives once, soon.
+    /// Ends all faults: from now on every message arrives exactly once, and soon.
     pub fn heal(&mut self) {
         self.is_healed = true;
     }
 
-    /// After how long each copy of a message arrives; none if it is lost.
+    /// Returns the delay of each copy of a message. Empty if the message is lost.
     pub fn delays(&mut self, plan: &Plan) -> Vec<Time> {
         if self.is_healed {
             return vec![MS];

@@ -1,4 +1,4 @@
-//! The server's machine: its clocks, its disk, and the process that may or may not be running on it.
+//! The server's machine: its clocks, its disk, and the process, which might not be running.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -18,11 +18,11 @@ use crate::store::{Backup, SharedDisk, SimStore};
 use crate::time::{Machine, NodeClock, Rate, Time};
 use crate::worker::{Ran, Worker};
 
-/// One machine with one server.
+/// A machine with a server.
 pub struct Node {
-    /// What it writes to.
+    /// The disk with the store.
     pub disk: SharedDisk,
-    /// Its clocks.
+    /// The clocks of the machine.
     pub machine: Machine,
     clock: Arc<NodeClock>,
     process: Option<Process>,
@@ -35,17 +35,17 @@ struct Process {
     workers: Vec<Worker>,
 }
 
-/// What became of the process when part of it ran.
+/// The state of the process after a part of it ran.
 pub enum Turn {
-    /// It goes on; the engine's thread, if nobody wakes it, after this long.
+    /// It continues. The engine's thread runs after this time at the latest.
     Up(Duration),
-    /// The process has ended in good order or because it could not know what is durable, and has said these
-    /// last words.
+    /// The process has ended, either in good order or because it could not know what is durable. Contains its last
+    /// responses.
     Ended(Vec<(OperationId, Answer)>),
 }
 
 impl Node {
-    /// With an empty disk and no process.
+    /// Creates a machine with an empty disk and no process.
     pub fn new(rate: Rate, secrets: Chance) -> Self {
         Self {
             disk: SharedDisk::new(),
@@ -56,12 +56,12 @@ impl Node {
         }
     }
 
-    /// Is there a process?
+    /// Returns whether the process is running.
     pub fn is_up(&self) -> bool {
         self.process.is_some()
     }
 
-    /// Starts a process with so many workers.
+    /// Starts a process with this many workers.
     pub fn start(&mut self, now: Time, options: Options, n_workers: usize) -> Result<(), Error> {
         self.machine.show(&self.clock, now);
         let store = Box::new(SimStore::new(self.disk.clone()));
@@ -74,7 +74,7 @@ impl Node {
         Ok(())
     }
 
-    /// A question arrives; if nobody is there it is lost.
+    /// Delivers a request. Without a process, it is lost.
     pub fn ask(&mut self, now: Time, id: OperationId, client: usize, request: &Request) {
         self.machine.show(&self.clock, now);
         if let Some(Process { workers, .. }) = &mut self.process {
@@ -84,26 +84,26 @@ impl Node {
         }
     }
 
-    /// A connection is closed.
+    /// Closes a connection.
     pub fn close(&mut self, now: Time, id: OperationId) {
         self.machine.show(&self.clock, now);
         let workers = self.process.iter_mut().flat_map(|process| &mut process.workers);
         workers.for_each(|worker| worker.front.close(id));
     }
 
-    /// Was the engine's thread woken since this was last asked?
+    /// Returns whether the engine's thread was woken since the last call.
     pub fn is_engine_woken(&self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         let engine = self.process.as_ref().map(|process| &process.engine);
         engine.is_some_and(|engine| engine.poll_woken(&mut context).is_ready())
     }
 
-    /// Has any worker something to do?
+    /// Returns whether any worker has something to do.
     pub fn has_woken_workers(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.workers.iter().any(Worker::is_woken))
     }
 
-    /// The workers run, as far as each of their tasks gets to.
+    /// Runs the workers. `runs` decides for each of their tasks whether it runs now.
     pub fn run_workers(
         &mut self,
         now: Time,
@@ -123,21 +123,21 @@ impl Node {
         Some((ran, self.turned(Duration::ZERO)))
     }
 
-    /// The engine's thread runs until it has nothing to do.
+    /// Runs the engine's thread until it has nothing to do.
     pub fn turn(&mut self, now: Time) -> Option<Turn> {
         self.machine.show(&self.clock, now);
         let patience = self.process.as_ref()?.engine.turn();
         Some(self.turned(patience.unwrap_or_default()))
     }
 
-    /// It is asked to stop in good order.
+    /// Stops the process in good order.
     pub fn stop(&mut self) {
         if let Some(process) = &self.process {
             process.handle.stop();
         }
     }
 
-    /// The process is gone, at once. What it had already answered may be on its way.
+    /// Kills the process immediately. Returns the responses that it had already sent.
     pub fn kill(&mut self, keeps_unsynced: bool) -> Vec<(OperationId, Answer)> {
         let process = self.process.take();
         self.disk.lock().crash(keeps_unsynced);
@@ -146,15 +146,15 @@ impl Node {
         last.filter(|(_, answer)| *answer != Answer::Unknown).collect()
     }
 
-    /// Its disk is put back to an earlier state.
+    /// Restores the disk from a backup.
     pub fn restore(&mut self, backup: Backup) {
         self.disk.lock().restore(backup);
     }
 
-    /// What became of the process by what it just did.
+    /// Returns the state of the process after a part of it ran.
     fn turned(&mut self, patience: Duration) -> Turn {
         if self.disk.lock().has_crashed {
-            // Nothing is said after a crash; what was said before it was said.
+            // A crashed process sends no more responses. The ones it had sent before still arrive.
             return Turn::Ended(self.kill(false));
         }
         match self.process.take_if(|process| process.engine.has_ended()) {

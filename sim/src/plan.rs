@@ -1,4 +1,4 @@
-//! What kind of run a seed is: everything that is decided before it begins.
+//! The plan of a run: everything that is decided before it starts.
 
 use std::time::Duration;
 
@@ -8,50 +8,50 @@ use leasehold_server::engine::Options;
 use crate::chance::Chance;
 use crate::time::{MS, Rate, SECOND, Time};
 
-/// Longest a message is under way.
+/// Maximum delay of a message.
 pub const DELAY_MAX: Time = 2 * SECOND;
-/// No clock is further off than this, in millionths.
+/// Maximum drift of a clock, in millionths.
 pub const DRIFT_MAX_PPM: i64 = 4_000;
-/// While anything can expire the server writes the time down this often.
+/// How often the server records the time while anything can expire.
 pub const TICK: Time = SECOND;
-/// It gives up if it does not know for so long what became of a record.
+/// How long the server tries to determine the outcome of an append before it gives up.
 const SETTLE_MAX: Time = 4 * SECOND;
 
 /// The settings of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many clients there are.
+    /// The number of clients.
     pub n_clients: usize,
-    /// The locks, each with the modes in which it is asked for.
+    /// The locks, each with the modes in which it is requested.
     pub locks: Vec<&'static [Mode]>,
-    /// Faults stop at this time; then everybody must be served or told.
+    /// When faults end. After that, every request must get its response.
     pub heal_at: Time,
-    /// And all is over.
+    /// When the run ends.
     pub end_at: Time,
-    /// What clients subtract from each deadline for drift, in millionths.
+    /// The margin for drift that clients subtract from each deadline, in millionths.
     pub margin_ppm: u64,
     drift_ppm: u64,
-    /// Every record takes long to be durable.
+    /// Whether every record takes long to become durable.
     pub has_slow_disk: bool,
-    /// Messages lost, of a thousand.
+    /// Messages that are lost, out of a thousand.
     pub lost: u64,
-    /// Messages that arrive twice, of a thousand.
+    /// Messages that arrive twice, out of a thousand.
     pub doubled: u64,
-    /// Messages that take long, of a thousand.
+    /// Messages that arrive late, out of a thousand.
     pub late: u64,
     /// Mean time between two faults of the server.
     pub fault_every: Time,
     /// Mean time between two faults of clients.
     pub client_fault_every: Time,
-    /// Clients ask for grace periods now and then.
+    /// Whether clients request grace periods.
     pub uses_grace: bool,
-    /// Some clients name their requests. What they did is then remembered for long, and nothing forgotten early.
+    /// Whether some clients use request ids. The server then remembers ended leases for long and forgets nothing early.
     pub names_requests: bool,
-    /// Some clients ask for several locks or none.
+    /// Whether some clients acquire several locks together.
     pub uses_groups: bool,
-    /// Somebody revokes now and then.
+    /// Whether clients revoke leases.
     pub revokes: bool,
-    /// The server is once put back to a backup.
+    /// Whether the server is once restored from a backup.
     pub restores: bool,
     /// How often the journal is folded.
     pub fold_every: Time,
@@ -60,7 +60,7 @@ pub struct Plan {
     batch_max: usize,
     queue_max: usize,
     idle_retention_ms: u64,
-    /// Threads that serve connections.
+    /// The number of threads that serve connections.
     pub n_workers: usize,
 }
 
@@ -69,7 +69,7 @@ const MIXED: &[Mode] = &[Mode::Shared, Mode::Shared, Mode::Exclusive];
 const COUNTED: &[Mode] = &[Mode::Counted(2)];
 
 impl Plan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     pub fn draw(chance: &mut Chance) -> Self {
         let heal_at = chance.within(20, 45) * SECOND;
         let drifts = chance.permille(600);
@@ -105,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// How the engine is run.
+    /// Returns the engine's options.
     pub fn options(&self) -> Options {
         Options {
             limits: self.limits(),
@@ -119,7 +119,7 @@ impl Plan {
         }
     }
 
-    /// What its machine allows.
+    /// Returns the limits of the machine.
     pub fn limits(&self) -> Limits {
         Limits {
             promote_steps_max: self.promote_steps_max,
@@ -128,17 +128,17 @@ impl Plan {
         }
     }
 
-    /// At least as long as `span` of one clock takes by any other.
+    /// Returns an upper bound of what any other clock shows while one clock shows `span`.
     pub fn at_most(&self, span: Time) -> Time {
         span + span / 1_000_000 * 2 * self.drift_ppm + MS
     }
 
-    /// How long a question may lie before the engine while others have their turn.
+    /// Returns how long a request can wait for the engine's next round.
     pub fn turn_max(&self) -> Time {
         if self.has_slow_disk { 1_500 * MS } else { 300 * MS }
     }
 
-    /// How fast one more clock runs.
+    /// Draws the rate of a clock.
     pub fn rate(&self, chance: &mut Chance) -> Rate {
         let ppm = chance.within(0, 2 * self.drift_ppm) as i64;
         Rate(ppm - self.drift_ppm as i64)

@@ -1,5 +1,5 @@
-//! Scenes that chance would hardly ever play, each with the deliberate bug that must spoil it. They play in an etcd
-//! that answers at once, on the real threads of the real store.
+//! Scenes: rare situations that random runs hardly ever reach. Each has a deliberate bug that must make it fail. They
+//! use an etcd that responds immediately, and the real threads of the real store.
 
 mod stage;
 
@@ -22,11 +22,11 @@ use stage::{
     wait_for, wait_until,
 };
 
-/// A scene: what it is about, and what went wrong in it, if anything.
+/// A scene. The error states what went wrong.
 pub type Scene = fn() -> Result<(), String>;
 
-/// A leader is asked something, and the answer of etcd takes long. Meanwhile another leads and grants a lock, and only
-/// then the first is asked who has it.
+/// Checks that an outdated leader sends no response from memory: while it waits for etcd, another server takes over and
+/// grants a lock, and only then a client asks the first server who holds the lock.
 pub fn asked_after_another_leads() -> Result<(), String> {
     let stage = Stage::new();
     let (first, second, slow) = stage.pair();
@@ -46,7 +46,7 @@ pub fn asked_after_another_leads() -> Result<(), String> {
     stage.local.lags(after - before);
     let late = first.look("db");
     slow.is_slow.store(false, SeqCst);
-    // Whatever it is told was true when etcd confirmed it.
+    // The first response was true when etcd confirmed it, whatever it is.
     let _ = Actor::seen(early);
     match Actor::seen(late) {
         Err(engine::Error::NotLeading) => Ok(()),
@@ -54,8 +54,8 @@ pub fn asked_after_another_leads() -> Result<(), String> {
     }
 }
 
-/// etcd is put back to when nobody led, and a copy of the first machine takes the seat in the same revision as the
-/// first, which is still there.
+/// Checks that a leader notices a rollback of etcd to before its leadership, even if a copy of its machine has since
+/// taken over at the same revision.
 pub fn put_back_under_a_zombie() -> Result<(), String> {
     let stage = Stage::new();
     let mut first = stage.player("n1");
@@ -70,7 +70,7 @@ pub fn put_back_under_a_zombie() -> Result<(), String> {
     append(&mut *leader).map_err(|error| format!("the leader cannot go on: {error}"))
 }
 
-/// etcd is put back to an earlier time of the same leader, which does not know.
+/// Checks that a leader notices a rollback of etcd to an earlier time during its leadership.
 pub fn put_back_under_a_leader() -> Result<(), String> {
     let stage = Stage::new();
     let mut node = stage.player("n1");
@@ -85,7 +85,7 @@ pub fn put_back_under_a_leader() -> Result<(), String> {
     is_fenced(&store.confirm(permit), "an answer with what was put back")
 }
 
-/// etcd is put back to before a restore, under a node that has seen what was restored.
+/// Checks that a node that has read a restored store notices a rollback of etcd to before the restore.
 pub fn put_back_to_before_a_restore() -> Result<(), String> {
     let stage = Stage::new();
     let mut node = stage.player("n1");
@@ -106,7 +106,8 @@ pub fn put_back_to_before_a_restore() -> Result<(), String> {
     }
 }
 
-/// A node takes over that has seen a record, and not the last one: how long ago that was written it cannot know.
+/// Checks that a node that takes over without having read the last record assumes that no time has passed since that
+/// record.
 pub fn a_takeover_with_an_unread_record() -> Result<(), String> {
     let stage = Stage::new();
     let (mut first, mut second) = (stage.player("n1"), stage.player("n2"));
@@ -124,17 +125,18 @@ pub fn a_takeover_with_an_unread_record() -> Result<(), String> {
     if now == lock_time { Ok(()) } else { Err(format!("it is {now:?}, and was {lock_time:?}")) }
 }
 
-/// A takeover fails after it has read something. What it has read is told, and not read again.
+/// Checks that the events of records read during a failed takeover are reported, and that the records are not read
+/// again.
 pub fn a_takeover_that_fails_halfway() -> Result<(), String> {
     let stage = Stage::new();
     let wire = Failing::new(&stage.local);
     let mut first = stage.player("n1");
     let mut second = stage.player_over(Arc::new(Client(wire.clone())), Folder::new(), "n2");
     let mut store = first.lead();
-    // More than are read at once.
+    // More records than one read returns.
     (0..40).for_each(|_| append(&mut *store).expect("it leads"));
     stage.revoke();
-    // A lease, the seat, and the first of the records.
+    // The lease, the leader key, and the first records.
     wire.n_left.store(3, SeqCst);
     let taken = second.seat.take();
     wire.n_left.store(usize::MAX, SeqCst);
@@ -153,7 +155,7 @@ pub fn a_takeover_that_fails_halfway() -> Result<(), String> {
     if seqs == expected { Ok(()) } else { Err(format!("it is told of {seqs:?}")) }
 }
 
-/// The store becomes one of a newer format while a node follows.
+/// Checks that a node does not lead after the store has changed to a newer format.
 pub fn a_newer_format_before_a_takeover() -> Result<(), String> {
     let stage = Stage::new();
     let mut node = stage.player("n1");
@@ -170,7 +172,8 @@ pub fn a_newer_format_before_a_takeover() -> Result<(), String> {
     }
 }
 
-/// A grant that its client was not told of is dropped in a later epoch, which may have told it again.
+/// Checks that a lease is not released when its undelivered grant is dropped in a later epoch, in which its client
+/// might have received it by a repeated request.
 pub fn a_departure_of_an_earlier_epoch() -> Result<(), String> {
     let stage = Stage::new();
     let node = stage.actor("n1");
@@ -184,14 +187,14 @@ pub fn a_departure_of_an_earlier_epoch() -> Result<(), String> {
     }
     wait_until(|| node.is_held("db") == Ok(true));
     drop(untold);
-    // What is given back is given back before the next answer.
+    // The release would be processed before the next response.
     match node.is_held("db") {
         Ok(true) => Ok(()),
         other => Err(format!("what another epoch may have told was given back: {other:?}")),
     }
 }
 
-/// A lock is granted, the answer of etcd is lost, and then so is the seat: whether it was granted nobody can know.
+/// Checks that a client gets an unknown outcome if etcd's response to its grant is lost and then the leadership.
 pub fn a_lost_batch() -> Result<(), String> {
     let stage = Stage::new();
     let slow = Slow::new(&stage.local);
@@ -212,7 +215,7 @@ pub fn a_lost_batch() -> Result<(), String> {
     }
 }
 
-/// A record is read, and the answer takes long: it counts as received when the answer was there.
+/// Checks that a record that arrives late counts as received when the response arrives, not when the request was sent.
 pub fn a_record_that_took_long() -> Result<(), String> {
     let stage = Stage::new();
     let mut first = stage.player("n1");
@@ -230,7 +233,7 @@ pub fn a_record_that_took_long() -> Result<(), String> {
     if told == received { Ok(()) } else { Err(format!("received at {received}, not {told}")) }
 }
 
-/// A lease is granted, and its time is over before it is known whether that is durable.
+/// Checks that a lease is not reported as granted if its TTL ends before the grant is known to be durable.
 pub fn a_lease_that_runs_out_unsettled() -> Result<(), String> {
     let stage = Stage::new();
     let node = stage.actor("n1");
@@ -238,7 +241,7 @@ pub fn a_lease_that_runs_out_unsettled() -> Result<(), String> {
     stage.local.cut(true);
     let mut call = pin!(node.take("db", Span::from_secs(5)));
     let mut context = Context::from_waker(Waker::noop());
-    // Long enough for it to be sent.
+    // Waits long enough for the record to be sent.
     for _ in 0..50 {
         if call.as_mut().poll(&mut context).is_ready() {
             return Err("it is told before it is durable".into());
@@ -256,7 +259,7 @@ pub fn a_lease_that_runs_out_unsettled() -> Result<(), String> {
     }
 }
 
-/// A server is to stop while etcd does not answer: whoever asked is told that nobody knows, and it ends.
+/// Checks that a server stops although etcd does not respond, and reports an unknown outcome to its clients.
 pub fn a_stop_without_etcd() -> Result<(), String> {
     let stage = Stage::new();
     let node = stage.actor("n1");
@@ -267,7 +270,7 @@ pub fn a_stop_without_etcd() -> Result<(), String> {
     let mut context = Context::from_waker(Waker::noop());
     let mut has_ended = false;
     node.handle.stop();
-    // It may not have been sent yet when the clock first goes on.
+    // The record might not have been sent yet when the clock first advances.
     for _ in 0..20 {
         node.clock.advance(Span::from_secs(6));
         std::thread::sleep(Duration::from_millis(20));
@@ -284,7 +287,8 @@ pub fn a_stop_without_etcd() -> Result<(), String> {
     }
 }
 
-/// A request is received, and answered by a server that has come to lead since.
+/// Checks the receipt time of a request whose response comes from a server that has since become leader and changed its
+/// clock.
 pub fn an_answer_by_another_clock() -> Result<(), String> {
     let clock = Arc::new(FakeClock::default());
     let lock_clock = LockClock::resume(clock.clone(), None);
@@ -298,8 +302,8 @@ pub fn an_answer_by_another_clock() -> Result<(), String> {
     if told == was { Ok(()) } else { Err(format!("it was received at {was:?}, not {told:?}")) }
 }
 
-/// A grace period ends, of which nothing is written, and somebody is told so. Then another leads, for whom no time has
-/// passed since the last record.
+/// Checks that a grace period that was reported as over stays over for the next leader. The end of a grace period is
+/// not recorded, so for the next leader no time has passed since the last record.
 pub fn a_grace_period_that_was_told_as_over() -> Result<(), String> {
     let stage = Stage::new();
     let (first, second, slow) = stage.pair();
@@ -307,7 +311,7 @@ pub fn a_grace_period_that_was_told_as_over() -> Result<(), String> {
         Acquire { ttl: Some(Span::from_secs(5)), grace: Span::from_secs(5), ..acquire("db", "a") };
     let granted = wait_for(first.handle.ask_unchecked(Take(wanted)));
     drop(granted.expect("an answer").expect("a grant").deliver());
-    // That the lease is over is written, and so is what time it is a moment before the grace period is over.
+    // The expiry is recorded, and so is the time shortly before the end of the grace period.
     for span in [5_000, 4_900, 200] {
         first.clock.advance(Span::from_millis(span));
         assert_eq!(first.is_held("db"), Ok(false));
@@ -321,7 +325,8 @@ pub fn a_grace_period_that_was_told_as_over() -> Result<(), String> {
     given.map_err(|why| format!("its grace period was over, and now {why}"))
 }
 
-/// Somebody waits at a server that loses the seat, and does not come back. Nothing is granted to it by the next one.
+/// Checks that a waiter of a leader that lost its leadership, and that does not return, is not granted the lock by the
+/// next leader.
 pub fn a_waiter_of_an_earlier_epoch() -> Result<(), String> {
     let stage = Stage::new();
     let (first, second, slow) = stage.pair();
@@ -341,8 +346,8 @@ pub fn a_waiter_of_an_earlier_epoch() -> Result<(), String> {
     given.map_err(|why| format!("nobody is there who waits, and {why}"))
 }
 
-/// A leader has taken a snapshot, and is held up before it deletes those that do not count any more. Meanwhile another
-/// leads, and takes one that does.
+/// Checks that a leader does not delete a current snapshot: it is delayed before it deletes old snapshots, and in the
+/// meantime another server takes over and takes a new one.
 pub fn a_snapshot_while_another_cleans_up() -> Result<(), String> {
     let mut stage = Stage::new();
     stage.snapshots = OFTEN;
@@ -361,7 +366,7 @@ pub fn a_snapshot_while_another_cleans_up() -> Result<(), String> {
     let mut leader = second.lead();
     stage.takes_snapshot(&mut *leader);
     gate.is_open.store(true, SeqCst);
-    // Its threads end with it.
+    // Dropping the store ends its threads.
     drop(zombie);
     let manifest = stage.value("manifest").expect("a manifest");
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).expect("what it says");
@@ -370,14 +375,15 @@ pub fn a_snapshot_while_another_cleans_up() -> Result<(), String> {
     piece.map(drop).ok_or_else(|| format!("snapshot {name} counts, and was deleted"))
 }
 
-/// A snapshot has everything up to the last record, and whoever took it is gone. Another takes over that has read less.
+/// Checks that a node that has read less can take over after a leader whose snapshot contains everything up to the last
+/// record.
 pub fn a_takeover_by_one_that_is_behind() -> Result<(), String> {
     let mut stage = Stage::new();
     stage.snapshots = OFTEN;
     let (mut first, mut second) = (stage.player("n1"), stage.player("n2"));
     let mut store = first.lead();
     stage.takes_snapshot(&mut *store);
-    // Its threads end with it.
+    // Dropping the store ends its threads.
     drop(store);
     stage.revoke();
     let taken = second.seat.take();
@@ -391,7 +397,7 @@ pub fn a_takeover_by_one_that_is_behind() -> Result<(), String> {
     }
 }
 
-/// A backup is to be restored over a store that somebody leads.
+/// Checks that a backup is not restored over a store that has a leader.
 pub fn a_restore_under_a_leader() -> Result<(), String> {
     let stage = Stage::new();
     let mut node = stage.player("n1");

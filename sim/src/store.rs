@@ -1,8 +1,8 @@
-//! A simulated disk with a store on it: real record bytes, a journal, tables, and all that can go wrong.
+//! A simulated store on a simulated disk: real record bytes, a journal, tables, and faults.
 //!
-//! It keeps the rules of the real store (a fold is durable before the journal is trimmed, a gap refuses the
-//! start) over a disk that loses what was not synced. SQLite itself is not simulated: the tests of the real
-//! store and of disk faults are for that.
+//! It follows the rules of the real store: a fold is durable before the journal is trimmed, and a gap prevents a start.
+//! The disk loses data that was not synced. SQLite itself is not simulated: other tests cover the real store and disk
+//! faults.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,40 +17,40 @@ use crate::chance::Chance;
 
 /// Journal records deleted with each append.
 const TRIMMED_PER_APPEND: usize = 8;
-/// So little that batches are often cut short by it.
+/// A small value, so that it often limits the size of a batch.
 const RECORD_BYTES_MAX: usize = 2048;
 
-/// What the next append comes to.
+/// The outcome of the next append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// Durable, and the caller knows.
+    /// The record is durable, and the caller knows.
     Committed,
-    /// An error, and nothing was written.
+    /// The append fails, and nothing is written.
     FailedNotApplied,
-    /// An error, but all of it was written.
+    /// The append fails, but everything is written.
     FailedButApplied,
     /// The process ends before anything is written.
     CrashBefore,
-    /// The process ends after all of it is written, before anybody knows.
+    /// The process ends after everything is written, before any response.
     CrashAfter,
-    /// Nobody knows for a while.
+    /// The outcome is unknown for a while.
     Unsettled(Settling),
-    /// Another server has taken over, and nothing of ours is written any more.
+    /// Another server has taken over, and nothing is written.
     Fenced,
 }
 
-/// How it becomes known what became of an append.
+/// How the unknown outcome of an append is determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settling {
-    /// All of it was written at once, only nobody was told; otherwise it is sent again.
+    /// Whether everything was written immediately and only the response was lost. Otherwise the record is sent again.
     pub is_written: bool,
-    /// How often it is asked for in vain.
+    /// How often the caller asks in vain.
     pub n_tries: u32,
-    /// Another server takes over meanwhile.
+    /// Whether another server takes over in the meantime.
     pub is_fenced: bool,
 }
 
-/// An append nobody knows the outcome of.
+/// An append whose outcome is unknown.
 struct Held {
     settling: Settling,
     epoch: u64,
@@ -58,31 +58,31 @@ struct Held {
     bytes: Vec<u8>,
 }
 
-/// What survives a crash, and what does not.
+/// The disk: data that survives a crash, and data that does not.
 pub struct Disk {
     journal: BTreeMap<u64, Vec<u8>>,
-    /// Up to the last record.
+    /// The chain up to the last record.
     chain: Chain,
-    /// The last record that may have been answered for.
+    /// The last record that might have been acknowledged.
     mark: Option<Place>,
     tables: Tables,
-    /// Folded, but lost if the power goes now.
+    /// Tables that are folded, but lost in a power failure.
     unsynced: Option<Tables>,
     is_backup: bool,
     epoch: u64,
     generation: u64,
-    /// Another process holds the database.
+    /// Whether another process has locked the database.
     pub is_busy: bool,
-    /// What the next append comes to.
+    /// The outcome of the next append.
     pub fate: Fate,
-    /// The process has ended in the middle of an append.
+    /// Whether the process has ended during an append.
     pub has_crashed: bool,
     held: Option<Held>,
-    /// What the last start found.
+    /// The state found by the last start.
     pub recovery: Option<Recovery>,
 }
 
-/// What the journal added up to, up to some record.
+/// The state of the journal up to some record.
 #[derive(Clone, Default)]
 struct Tables {
     through: Place,
@@ -90,30 +90,30 @@ struct Tables {
     rows: Vec<Row>,
 }
 
-/// A copy of the durable part.
+/// A copy of the durable data.
 #[derive(Clone)]
 pub struct Backup {
     journal: BTreeMap<u64, Vec<u8>>,
     tables: Tables,
 }
 
-/// What a start found on disk, for the checker.
+/// The state that a start found on disk, for the checker.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
-    /// Active leases: their tokens, locks and owners.
+    /// The active leases: their tokens, locks and owners.
     pub active: BTreeMap<LeaseNumber, (Token, String, String)>,
-    /// No later grant of a remembered lock has this token or an earlier one, by name.
+    /// By lock name, a token below those of all later grants of the lock.
     pub tokens: BTreeMap<String, Token>,
-    /// It is the first start from a backup.
+    /// Whether this is the first start from a backup.
     pub is_restored: bool,
 }
 
-/// The disk as the world and the server's store share it.
+/// The disk, shared by the world and the server's store.
 #[derive(Clone)]
 pub struct SharedDisk(Arc<Mutex<Disk>>);
 
 impl SharedDisk {
-    /// An empty one.
+    /// Creates an empty disk.
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Disk {
             journal: BTreeMap::new(),
@@ -132,7 +132,7 @@ impl SharedDisk {
         })))
     }
 
-    /// Nobody else has it as long as this lives.
+    /// Locks the disk. No other code can access it while the guard lives.
     pub fn lock(&self) -> MutexGuard<'_, Disk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,14 +154,14 @@ impl Disk {
         Ok(())
     }
 
-    /// What was folded is durable.
+    /// Makes the folded tables durable.
     pub fn sync(&mut self) {
         if let Some(tables) = self.unsynced.take() {
             self.tables = tables;
         }
     }
 
-    /// The power goes, or the process does. What was not synced may have been written, or not.
+    /// Simulates a crash or power failure. Data that was not synced might have been written or not.
     pub fn crash(&mut self, keeps_unsynced: bool) {
         if keeps_unsynced {
             self.sync();
@@ -173,12 +173,12 @@ impl Disk {
         self.held = None;
     }
 
-    /// Is there an append nobody knows the outcome of?
+    /// Returns whether there is an append whose outcome is unknown.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Nothing goes wrong from here on, and what is not known is told when it is asked for next.
+    /// Ends all faults. An unknown outcome is reported on the next call.
     pub fn heal(&mut self) {
         self.is_busy = false;
         self.fate = Fate::Committed;
@@ -187,12 +187,12 @@ impl Disk {
         }
     }
 
-    /// A copy of what is durable.
+    /// Returns a copy of the durable data.
     pub fn backup(&self) -> Backup {
         Backup { journal: self.journal.clone(), tables: self.tables.clone() }
     }
 
-    /// What is durable is what the backup says, and whoever starts next is told.
+    /// Replaces the durable data by a backup. The next start learns that it is one.
     pub fn restore(&mut self, backup: Backup) {
         self.journal = backup.journal;
         self.tables = backup.tables;
@@ -224,7 +224,7 @@ impl Disk {
         Ok((machine, chain, moment))
     }
 
-    /// Something happens to the journal that concerns what was answered for. `Some`: a start would not notice.
+    /// Damages a copy of the journal where it was acknowledged. Returns the damage if a start would not notice it.
     pub fn unseen_damage(&self, chance: &mut Chance) -> Option<String> {
         let folded = self.tables.through.seq;
         let marked = self.mark.map(|mark| mark.seq).filter(|marked| *marked > folded)?;
@@ -243,7 +243,7 @@ impl Disk {
         found.is_ok().then(|| format!("{what}, and {marked} is answered for"))
     }
 
-    /// What became of an append that is to come to this.
+    /// Performs an append with this outcome.
     fn append(
         &mut self,
         fate: Fate,
@@ -276,7 +276,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Sends what is held again, or finds that it was made, or that another server made something else of it.
+    /// Determines the outcome of the pending append: sends it again, finds that it was written, or that another server
+    /// has taken over.
     fn settle(&mut self) -> Result<(), Error> {
         let Some(mut held) = self.held.take() else { return Ok(()) };
         let Settling { is_written, is_fenced, .. } = held.settling;
@@ -297,7 +298,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Another server begins an epoch of its own, and is gone again.
+    /// Simulates another server that starts a new epoch and then ends.
     fn taken_over(&mut self, moment: Moment) {
         self.epoch += 1;
         let draft = Draft { kind: Kind::Epoch, moment, changes: &[] };
@@ -318,11 +319,11 @@ impl Disk {
     }
 }
 
-/// The store on a simulated disk, and the epoch it was opened in.
+/// The store on a simulated disk, and the epoch in which it was opened.
 pub struct SimStore(SharedDisk, u64);
 
 impl SimStore {
-    /// A store that nobody has opened yet.
+    /// Creates a store that is not loaded yet.
     pub fn new(disk: SharedDisk) -> Self {
         Self(disk, 0)
     }
@@ -351,7 +352,8 @@ impl Store for SimStore {
 
     fn reserve(&mut self) -> Result<Permit, Error> {
         let mut disk = self.0.lock();
-        // Nobody who keeps the rules asks for more before this is settled; and then it is not made twice.
+        // A correct caller settles a pending append first. The pending append of any other caller is dropped, so that
+        // it is not made twice.
         disk.held = None;
         if disk.is_busy { Err(Error::Busy) } else { Ok(Permit::granted(self.1)) }
     }
@@ -409,7 +411,7 @@ pub(crate) fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
                 let (lock, owner) = (lease.lock.name.into(), lease.owner.instance.to_string());
                 recovery.active.insert(lease.number, (lease.token, lock, owner));
             }
-            // Namespaces come before their locks.
+            // The rows of namespaces precede those of their locks.
             Row::Namespace { name, floor } => drop(floors.insert(name, floor)),
             Row::Lock(lock) => {
                 let floor = floors.get(&lock.lock.namespace).copied().unwrap_or(Token::ZERO);

@@ -1,10 +1,10 @@
-//! True time, which nobody in the world can read, and the clocks that run beside it.
+//! True time, which the servers and clients cannot read, and their clocks.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use leasehold_base::clock::{BootId, Clock};
 
-/// Nanoseconds of true time since the run began.
+/// True time in nanoseconds since the start of the run.
 pub type Time = u64;
 
 /// One millisecond.
@@ -12,17 +12,17 @@ pub const MS: Time = 1_000_000;
 /// One second.
 pub const SECOND: Time = 1_000 * MS;
 
-/// How fast a clock runs: so many millionths faster than true time, or slower.
+/// The rate of a clock: how many millionths it is faster than true time. Negative: slower.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rate(pub i64);
 
 impl Rate {
-    /// What the clock shows to have passed when `span` has.
+    /// Returns what the clock shows after `span` of true time.
     pub fn shown(self, span: Time) -> Time {
         scale(span, 1_000_000 + self.0, 1_000_000)
     }
 
-    /// How much has truly passed when the clock shows `span`; rounded down.
+    /// Returns how much true time has passed when the clock shows `span`, rounded down.
     pub fn truly(self, span: Time) -> Time {
         scale(span, 1_000_000, 1_000_000 + self.0)
     }
@@ -32,7 +32,7 @@ fn scale(span: Time, by: i64, of: i64) -> Time {
     (i128::from(span) * i128::from(by) / i128::from(of)) as Time
 }
 
-/// The server's clocks, moved by the world.
+/// The clocks of a server, set by the world.
 #[derive(Default)]
 pub struct NodeClock {
     boot: AtomicU64,
@@ -41,7 +41,7 @@ pub struct NodeClock {
 }
 
 impl NodeClock {
-    /// What all of them show now.
+    /// Sets what the clocks show.
     pub fn set(&self, boot: u64, boottime: u64, wall_ms: i64) {
         self.boot.store(boot, Relaxed);
         self.boottime.store(boottime, Relaxed);
@@ -63,7 +63,7 @@ impl Clock for NodeClock {
     }
 }
 
-/// A machine's clocks as functions of true time.
+/// The clocks of a machine as functions of true time.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     boot: u64,
@@ -74,32 +74,32 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Booted at the beginning.
+    /// Creates a machine that boots at the start of the run.
     pub fn new(rate: Rate) -> Self {
         Self { boot: 1, booted_at: 0, offset: 5 * SECOND, rate, wall_offset_ms: 1_000_000 }
     }
 
-    /// The boot of this number, which was so long ago when the run began.
+    /// Creates a machine with this boot number, which has been up for `up` when the run starts.
     pub fn booted(rate: Rate, boot: u64, up: Time) -> Self {
         Self { boot, offset: up, ..Self::new(rate) }
     }
 
-    /// Boots anew: nobody can tell how much time passed.
+    /// Reboots the machine. Its clocks do not show how much time has passed.
     pub fn reboot(&mut self, now: Time, rate: Rate) {
         *self = Self { boot: self.boot + 1, booted_at: now, offset: 3 * SECOND, rate, ..*self };
     }
 
-    /// Time since boot goes back, as it never should: a virtual machine was moved.
+    /// Moves the time since boot back, which can happen when a virtual machine is migrated.
     pub fn step_back(&mut self, by: Time) {
         self.offset = self.offset.saturating_sub(by);
     }
 
-    /// Somebody sets the wall clock.
+    /// Adjusts the wall clock.
     pub fn set_wall(&mut self, by_ms: i64) {
         self.wall_offset_ms += by_ms;
     }
 
-    /// Moves what the server sees to `now`.
+    /// Sets the server's clocks to the true time `now`.
     pub fn show(&self, clock: &NodeClock, now: Time) {
         let boottime = self.offset + self.rate.shown(now - self.booted_at);
         clock.set(self.boot, boottime, (now / MS) as i64 + self.wall_offset_ms);

@@ -1,15 +1,15 @@
-//! A run as text, for people to read and for two runs of a seed to be compared.
+//! The log of a run, for people to read and for comparing two runs of a seed.
 
 use std::fmt;
 
 use crate::time::{MS, Time};
 
-/// Lines, each with its true time.
+/// The log lines, each with its true time.
 #[derive(Default)]
 pub struct Trace(String);
 
 impl Trace {
-    /// Something happened.
+    /// Adds an event.
     pub fn add(&mut self, now: Time, what: fmt::Arguments<'_>) {
         use fmt::Write;
         let (ms, ns) = (now / MS, now % MS);
@@ -17,7 +17,7 @@ impl Trace {
         let _ = writeln!(self.0, "{ms:>7}.{ns:06} {what}");
     }
 
-    /// All of it.
+    /// Returns the whole log.
     pub fn into_text(self) -> String {
         self.0
     }

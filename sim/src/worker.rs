@@ -1,5 +1,5 @@
-//! A thread of the server that serves connections: its front, and the two tasks the engine needs it to run. Each runs
-//! when it was woken, and not before; who comes first is chance.
+//! A server thread that serves connections: its front, and the two tasks that the engine needs. Each runs only after it
+//! was woken, in random order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,26 +16,26 @@ use crate::front::Front;
 use crate::history::OperationId;
 use crate::message::Answer;
 
-/// One worker.
+/// A worker.
 pub struct Worker {
-    /// Its connections.
+    /// The connections of the worker.
     pub front: Front,
     connections: Arc<Woken>,
     deliver: Task,
     flush: Task,
 }
 
-/// What came of letting a worker run.
+/// The result of running a worker.
 #[derive(Default)]
 pub struct Ran {
-    /// What it answered.
+    /// The responses that are ready.
     pub answers: Vec<(OperationId, Answer)>,
-    /// It may have done a round itself.
+    /// Whether the worker might have run a round itself.
     pub has_flushed: bool,
 }
 
 impl Worker {
-    /// One more worker of this engine.
+    /// Creates a worker of this server.
     pub fn new(app: &App, secrets: Chance) -> Self {
         let (app, mailbox) = app.for_thread();
         let (handle, door) = (app.engine.clone(), Door::new(app, &[Dialect::Native]));
@@ -44,17 +44,17 @@ impl Worker {
         Self { front: Front::new(handle, door, secrets), connections, deliver, flush }
     }
 
-    /// Has it anything to do?
+    /// Returns whether it has anything to do.
     pub fn is_woken(&self) -> bool {
         [&self.connections, &self.deliver.woken, &self.flush.woken].iter().any(|task| task.is_on())
     }
 
-    /// Something happened on a connection.
+    /// Wakes the worker because of an event on a connection.
     pub fn wake_connections(&self) {
         self.connections.wake_by_ref();
     }
 
-    /// Runs what was woken, as far as each gets to run.
+    /// Runs what was woken. `runs` decides for each task whether it runs now.
     pub fn run(&mut self, mut runs: impl FnMut() -> bool, may_flush: bool) -> Ran {
         let mut ran = Ran::default();
         if runs() && may_flush {
@@ -78,7 +78,7 @@ impl Worker {
         ran
     }
 
-    /// The last answers of an engine that has ended.
+    /// Returns the last responses of an engine that has ended.
     pub fn finish(mut self) -> Vec<(OperationId, Answer)> {
         self.deliver.run();
         self.front.answers(Waker::noop(), || true)
@@ -94,12 +94,12 @@ struct Task {
 impl Task {
     fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
         let woken = Arc::<Woken>::default();
-        // Whoever is new runs once by itself.
+        // A new task runs once without being woken.
         woken.wake_by_ref();
         Self { future: Box::pin(future), woken }
     }
 
-    /// Was there anything to do?
+    /// Runs the task if it was woken. Returns whether it was.
     fn run(&mut self) -> bool {
         let is_woken = self.woken.take();
         if is_woken {

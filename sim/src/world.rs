@@ -1,4 +1,4 @@
-//! The world of one run: who does what when. One event after the other, in true time.
+//! The world of a run with one server: its events take place one after the other, in true time.
 
 use crate::chance::Chance;
 use crate::client::Client;
@@ -11,27 +11,27 @@ use crate::store::Backup;
 use crate::time::{MS, Time};
 use crate::worker::Ran;
 
-/// All there is.
+/// The simulated world.
 pub struct World {
     pub(crate) crowd: Crowd<Event>,
     pub(crate) node: Node,
     pub(crate) backup: Option<Backup>,
-    /// The server stands still until then.
+    /// The server is suspended until this time.
     pub(crate) paused_until: Time,
-    /// Since when it has written nothing, because it stands still or another process holds the database.
+    /// Since when the server has written nothing, because it is suspended or another process has locked the database.
     pub(crate) stalled_since: Option<Time>,
-    /// Since when nobody knows what became of an append.
+    /// Since when the outcome of an append is unknown.
     pub(crate) held_since: Option<Time>,
     pub(crate) down_since: Time,
-    /// The machine has booted since the server last wrote anything down.
+    /// Whether the machine has booted since the server last wrote anything.
     pub(crate) is_boot_unwritten: bool,
     round: Option<(Time, u64)>,
-    /// The engine is at work until then: a round takes as long as its record takes to be durable.
+    /// The engine is busy until this time: a round takes as long as its record takes to become durable.
     free_at: Time,
     poll: Option<(Time, u64)>,
 }
 
-/// What can happen next.
+/// An event of the simulation.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Asking(Asking),
@@ -55,7 +55,7 @@ impl From<Asking> for Event {
 }
 
 impl World {
-    /// The world of a seed, at its beginning.
+    /// Creates the world of a seed.
     pub fn new(seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         let plan = Plan::draw(&mut chance);
@@ -96,7 +96,7 @@ impl World {
         self.after(self.crowd.plan.heal_at, Event::Heals);
     }
 
-    /// Lets everything happen, and returns what did.
+    /// Runs all events. Returns the history and the log.
     pub fn run(mut self) -> (History, String) {
         let end_at = self.crowd.plan.end_at;
         while let Some(event) = self.crowd.next(end_at) {
@@ -125,7 +125,7 @@ impl World {
                 | Event::Poll(_)
         );
         if is_servers && self.crowd.now < self.paused_until {
-            // The kernel keeps it until the process runs again.
+            // The kernel holds the event until the process runs again.
             return self.after(self.paused_until - self.crowd.now, event);
         }
         match event {
@@ -154,7 +154,7 @@ impl World {
     fn arrives(&mut self, id: OperationId) {
         let Operation { client, request, .. } = &self.crowd.history.operations[id];
         if !self.node.is_up() {
-            // The connection is refused.
+            // The machine refuses the connection.
             return self.crowd.after(MS, Asking::Broken(id));
         }
         self.crowd.trace.add(self.crowd.now, format_args!("server gets {id}"));
@@ -162,7 +162,7 @@ impl World {
         self.serve();
     }
 
-    /// The engine gets its turn within this time.
+    /// Schedules a round of the engine within this time.
     pub(crate) fn round_within(&mut self, span: Time) {
         let at = (self.crowd.now + self.crowd.chance.within(0, span)).max(self.free_at);
         if self.round.is_none_or(|(planned, _)| at < planned || planned < self.crowd.now) {
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Whoever was woken by what just happened gets to run.
+    /// Schedules the threads that the last event has woken.
     pub(crate) fn serve(&mut self) {
         if self.node.is_engine_woken() {
             self.round_within(MS);
@@ -193,13 +193,13 @@ impl World {
         self.turned(turn);
     }
 
-    /// There was a round: for how long nobody else can have the writer.
+    /// Updates the state after a round. Returns how long the writer is busy.
     fn works(&mut self) -> Time {
         let (is_busy, is_held) = {
             let disk = self.node.disk.lock();
             (disk.is_busy, disk.is_held())
         };
-        // As long as nobody knows what is durable the server stands still, only it looks now and then.
+        // While the outcome of an append is unknown, the server is stopped and only polls the store.
         if is_held {
             self.held_since.get_or_insert(self.crowd.now);
             self.stalled_since.get_or_insert(self.crowd.now);
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// The workers get to run a little after they were woken.
+    /// Schedules the workers a little after they were woken.
     fn poll_soon(&mut self) {
         let lag = if self.crowd.chance.permille(150) { 40 * MS } else { MS / 2 };
         let at = self.crowd.now + self.crowd.chance.within(0, lag);

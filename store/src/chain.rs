@@ -1,4 +1,5 @@
-//! Records in a row: each names the one before it, so that none can be missing, changed or out of place unseen.
+//! A chain of journal records: each record contains the hash of the one before it, so a missing, changed or misplaced
+//! record is always noticed.
 
 use std::fmt;
 
@@ -6,21 +7,21 @@ use super::Hash;
 use super::record::{Draft, Head, Record};
 use leasehold_core::mutant;
 
-/// How far a journal goes: its last record, and what the next one must say of it.
+/// The end of a journal: the position of its last record, which the next record refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// The number of the last record; the first is 1.
     pub seq: u64,
-    /// Its hash. Before the first record: zero.
+    /// The hash of the last record. Before the first record: zero.
     pub hash: Hash,
 }
 
-/// Why a journal cannot be read any further, in words.
+/// The reason why the rest of a journal cannot be read, in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// A record is missing, or is not what was written. It says nothing of those before and after it.
+    /// A record is missing or damaged. Records before and after it might be intact.
     Damaged(String),
-    /// What can be read is another journal than the one that was there before.
+    /// The journal is not the one that was there before.
     Another(String),
 }
 
@@ -31,34 +32,35 @@ impl fmt::Display for Broken {
     }
 }
 
-/// A journal being read or written, one record after the other.
+/// A journal that is read or written record by record.
 #[derive(Clone, Debug, Default)]
 pub struct Chain {
     place: Place,
     epoch: u64,
-    /// No record of the first format can follow one of a later.
+    /// Whether the last record has a head. After such a record, a record of the first format, without a head, is
+    /// invalid.
     has_heads: bool,
-    /// A record that was acknowledged: it must be met.
+    /// An acknowledged record, which the journal must contain.
     acknowledged: Option<Place>,
 }
 
 impl Chain {
-    /// After this place.
+    /// Returns a chain whose next record follows `place`.
     pub fn after(place: Place) -> Self {
         Self { place, ..Self::default() }
     }
 
-    /// The record it goes on after is of this epoch.
+    /// Sets the epoch of the record that precedes the next one.
     pub fn in_epoch(self, epoch: u64) -> Self {
         Self { epoch, has_heads: true, ..self }
     }
 
-    /// It goes at least this far, because this record was acknowledged.
+    /// Sets a record that was acknowledged. The journal must contain it.
     pub fn with_acknowledged(self, acknowledged: Option<Place>) -> Self {
         Self { acknowledged, ..self }
     }
 
-    /// There are no more records. The error says which are missing.
+    /// Checks the end of the journal. The error names the acknowledged records that are missing.
     pub fn end(&self) -> Result<(), Broken> {
         let last = self.acknowledged.map_or(0, |acknowledged| acknowledged.seq);
         if last > self.place.seq && !mutant!(MarkIgnored) {
@@ -70,7 +72,8 @@ impl Chain {
         self.check_acknowledged()
     }
 
-    /// A place before the first record that is read cannot be checked any more.
+    /// Checks the acknowledged record, if the chain is at it. A place before the first record that is read cannot be
+    /// checked.
     fn check_acknowledged(&self) -> Result<(), Broken> {
         let Place { seq, hash } = self.place;
         let is_another = |place: Place| place.seq == seq && place.hash != hash;
@@ -81,17 +84,17 @@ impl Chain {
         Ok(())
     }
 
-    /// How far it goes.
+    /// Returns the position of the last record.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// The epoch of the last record that was read or written here.
+    /// Returns the epoch of the last record that was read or written here.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Reads what is kept as record `seq`, which must be the next one.
+    /// Reads the stored bytes of record `seq`, which must be the next record.
     pub fn read(&mut self, seq: u64, bytes: &[u8]) -> Result<Record, Broken> {
         let expected = self.place.seq + 1;
         if seq != expected && !mutant!(ApplyOverGap) {
@@ -137,14 +140,14 @@ impl Chain {
         Ok(())
     }
 
-    /// The bytes of the next record. It is part of the chain once [`Chain::wrote`] is told of it.
+    /// Returns the bytes of the next record. The record is part of the chain once [`Chain::wrote`] is called with it.
     pub fn encode(&self, epoch: u64, node: &str, draft: Draft<'_>) -> Vec<u8> {
         let (Place { seq, hash }, Draft { kind, moment, changes }) = (self.place, draft);
         let head = Head { seq: seq + 1, epoch, kind, node: node.into(), previous: hash };
         Record::encode(&head, moment, changes)
     }
 
-    /// These bytes are durable.
+    /// Adds a record to the chain after its bytes have become durable.
     pub fn wrote(&mut self, epoch: u64, bytes: &[u8]) {
         self.place = Place { seq: self.place.seq + 1, hash: Hash::of(bytes) };
         self.epoch = epoch;

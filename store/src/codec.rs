@@ -1,8 +1,8 @@
-//! Numbers and texts as bytes: little-endian base-128 numbers, texts with their length before them.
+//! Encodes numbers and texts: little-endian base-128 numbers, and texts after their length.
 
 use std::sync::Arc;
 
-/// Bytes being written.
+/// The bytes written so far.
 #[derive(Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -44,10 +44,10 @@ impl Writer {
     }
 }
 
-/// Bytes being read. Nothing read is trusted: whatever does not fit is damage.
+/// The bytes left to read. They are not trusted: any unexpected value is reported as damage.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
-/// The bytes are not what a writer writes.
+/// The bytes are not a valid encoding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Damaged(pub(super) &'static str);
 

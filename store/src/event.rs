@@ -1,4 +1,4 @@
-//! Events: the facts of the journal, numbered by its records, so that an id means the same after a restart.
+//! Events: the facts of the journal. They are numbered by journal record, so that an id stays valid across restarts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use leasehold_core::Fact;
 
-/// Names an event for as long as the store lives.
+/// The id of an event, valid for the life of the store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct EventId {
-    /// The journal record it happened in.
+    /// The journal record that contains the event.
     pub seq: u64,
-    /// Its place among the facts of that record.
+    /// The index among the facts of that record.
     pub index: u32,
 }
 
 /// One event.
 #[derive(Debug)]
 pub struct Event {
-    /// Its name.
+    /// The id of the event.
     pub id: EventId,
-    /// What happened, and to whom.
+    /// What happened, to which lock and owner.
     pub fact: Fact,
-    /// When, in epoch milliseconds.
+    /// The wall-clock time, in epoch milliseconds.
     pub at_ms: i64,
     frame: OnceLock<Bytes>,
 }
@@ -34,18 +34,18 @@ impl Event {
         Self { id, fact, at_ms, frame: OnceLock::new() }
     }
 
-    /// The event as it goes over the wire, rendered once for all its readers.
+    /// Returns the event as it is sent to clients. It is rendered once for all readers.
     pub fn frame(&self, render: impl FnOnce(&Self) -> Bytes) -> Bytes {
         self.frame.get_or_init(|| render(self)).clone()
     }
 }
 
-/// An event id with the store's generation: what a reader remembers.
+/// A position in the event stream that clients store: an event id and the generation of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
-    /// Differs between a store and one restored from its backup.
+    /// The generation of the store, which changes when the store is restored from a backup.
     pub generation: u64,
-    /// The last event seen.
+    /// The last event that was read.
     pub id: EventId,
 }
 
@@ -59,7 +59,7 @@ impl FromStr for Cursor {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        // Rust takes a sign before a number, and we never write one.
+        // Rust accepts a plus sign before a number, but cursors never contain one.
         let mut parts = text.split('-').filter(|part| !part.starts_with('+'));
         let mut next = || parts.next().ok_or(());
         let generation = u64::from_str_radix(next()?, 16).map_err(drop)?;

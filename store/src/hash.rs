@@ -1,18 +1,19 @@
-//! A hash that sees damage. It does not keep out people who can write to the store: they could write hashes too.
+//! A hash that detects damage. It does not protect against attackers who can write to the store, because they could
+//! also write matching hashes.
 
 use std::fmt;
 
 use twox_hash::XxHash3_128;
 
-/// 128 bits: nothing that is changed by accident keeps its hash.
+/// A hash of 128 bits, so that accidental damage always changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hash(pub [u8; Hash::BYTES]);
 
 impl Hash {
-    /// How long it is.
+    /// The length of a hash in bytes.
     pub const BYTES: usize = 16;
 
-    /// Of these bytes.
+    /// Returns the hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(XxHash3_128::oneshot(bytes).to_le_bytes())
     }

@@ -1,4 +1,4 @@
-//! How a store is: whether its journal is folded into its tables, and how much is not yet.
+//! The health of a store: disk space, and the part of the journal that is not folded into the tables yet.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -7,25 +7,26 @@ use leasehold_base::sync::lock;
 
 use super::{Error, Pulse};
 
-/// One fold may fail because somebody else has the tables for a moment. So many in a row have another reason.
+/// The number of consecutive failed folds that counts as a lasting problem. A single fold can fail because another
+/// process briefly locks the tables.
 const FAILURES_MAX: u64 = 3;
 
-/// How much room a store elsewhere has left.
+/// The space that etcd has left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// Bytes of its file.
+    /// The size of its database file, in bytes.
     pub n_bytes: u64,
-    /// Bytes of it that are used.
+    /// The bytes of the file that are in use.
     pub n_bytes_in_use: u64,
-    /// Bytes it may have; 0: that is not known.
+    /// The quota in bytes, or 0 if it is unknown.
     pub quota: u64,
-    /// Alarms that are raised.
+    /// The number of active alarms.
     pub n_alarms: u64,
-    /// Members that do not answer.
+    /// The number of members that do not respond.
     pub n_silent: u64,
-    /// There is hardly any left: nothing more is granted.
+    /// Whether so little space is left that no more locks are granted.
     pub is_short: bool,
-    /// There is none left: nothing can be written.
+    /// Whether no space is left, so that nothing can be written.
     pub is_out: bool,
 }
 
@@ -34,24 +35,24 @@ pub struct Room {
 pub struct DiskSpace {
     /// Free bytes.
     pub free: u64,
-    /// Acquires are refused below this: the minimum, and what folding the journal takes.
+    /// Acquires are rejected if less than this is free: the minimum, and the space that folding the journal takes.
     pub needed: u64,
     /// Bytes set aside for renewals, releases and expiries.
     pub reserve: u64,
     /// Bytes that should be set aside.
     pub reserve_wanted: u64,
-    /// Acquires are refused.
+    /// Whether acquires are rejected.
     pub is_low: bool,
 }
 
 impl DiskSpace {
-    /// Has some of the reserve been used?
+    /// Returns whether part of the reserve has been used.
     pub fn is_tapped(&self) -> bool {
         self.is_low && self.reserve < self.reserve_wanted
     }
 }
 
-/// Written by the store, read by whoever watches it.
+/// The health of a store, written by the store and read by monitoring.
 #[derive(Default)]
 pub struct Health {
     pulse: Pulse,
@@ -66,22 +67,22 @@ pub struct Health {
 }
 
 impl Health {
-    /// Bytes of journal records that are not in the tables yet.
+    /// Returns the size of the journal records that are not in the tables yet, in bytes.
     pub fn n_bytes(&self) -> u64 {
         self.n_bytes.load(Relaxed)
     }
 
-    /// How often a fold has failed.
+    /// Returns how many folds have failed.
     pub fn n_failures(&self) -> u64 {
         self.n_failures.load(Relaxed)
     }
 
-    /// A lasting problem of the store, if there is one.
+    /// Returns a lasting problem of the store, if there is one.
     pub fn trouble(&self) -> Option<String> {
         self.fold_trouble().or_else(|| self.disk_trouble())
     }
 
-    /// Why acquires are refused for lack of disk space, if they are.
+    /// Returns why acquires are rejected for lack of disk space, if they are.
     fn disk_trouble(&self) -> Option<String> {
         let DiskSpace { free, needed, reserve, reserve_wanted, .. } =
             self.disk().filter(|disk| disk.is_low)?;
@@ -91,7 +92,7 @@ impl Health {
         ))
     }
 
-    /// Why the journal has not been folded for a while, if it has not.
+    /// Returns why the journal has not been folded for a while, if that is so.
     fn fold_trouble(&self) -> Option<String> {
         let n = self.n_in_a_row.load(Relaxed);
         if n < FAILURES_MAX {
@@ -105,72 +106,72 @@ impl Health {
         ))
     }
 
-    /// Signs of life of a store that several servers share.
+    /// Returns the signs of life of a cluster's store.
     pub fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
-    /// How much room there is elsewhere.
+    /// Returns the space that etcd has left.
     pub fn room(&self) -> Room {
         *lock(&self.room)
     }
 
-    /// Is there so little room that nothing more may be granted?
+    /// Returns whether so little space is left that no more locks may be granted.
     pub fn is_short(&self) -> bool {
         self.is_short.load(Relaxed)
     }
 
-    /// For stores: so much room is left.
+    /// For stores: publishes the space that is left.
     pub fn found(&self, room: Room) {
         self.is_short.store(room.is_short, Relaxed);
         *lock(&self.room) = room;
     }
 
-    /// The space on the disk of an embedded store that watches it.
+    /// Returns the disk space of an embedded store that monitors it.
     pub fn disk(&self) -> Option<DiskSpace> {
         *lock(&self.disk)
     }
 
-    /// For embedded stores: publishes the space that is left.
+    /// For embedded stores: publishes the disk space that is left.
     pub fn found_disk(&self, disk: DiskSpace) {
         self.is_short.store(disk.is_low, Relaxed);
         *lock(&self.disk) = Some(disk);
     }
 
-    /// For stores: nothing could be written for want of room.
+    /// For stores: records that a write failed for lack of space.
     pub fn is_out_of_room(&self) {
         let room = Room { is_short: true, is_out: true, ..self.room() };
         self.found(room);
     }
 
-    /// For stores: a question to where it is was not answered, and why.
+    /// For stores: records that etcd did not respond to a request, and why.
     pub fn is_unanswered(&self, why: String) {
         *lock(&self.unanswered) = why;
     }
 
-    /// Why a question was last not answered.
+    /// Returns why etcd last did not respond.
     pub fn why_unanswered(&self) -> String {
         lock(&self.unanswered).clone()
     }
 
-    /// For stores: so much is in the journal and not in the tables at the start.
+    /// For stores: sets the initial size of the journal that is not in the tables, in bytes.
     pub fn start(&self, n_bytes: u64) {
         self.n_bytes.store(n_bytes, Relaxed);
     }
 
-    /// For stores: a record was appended.
+    /// For stores: records that a record was appended.
     pub fn appended(&self, n_bytes: usize) {
         self.n_bytes.fetch_add(n_bytes as u64, Relaxed);
     }
 
-    /// For stores: records are in the tables.
+    /// For stores: records that journal records of this size are in the tables.
     pub fn folded(&self, n_bytes: u64) {
         let less = |n: u64| Some(n.saturating_sub(n_bytes));
-        // It always says yes.
+        // The closure never returns `None`, so the update always succeeds.
         let _ = self.n_bytes.fetch_update(Relaxed, Relaxed, less);
     }
 
-    /// For stores: a fold has ended.
+    /// For stores: records the result of a fold.
     pub fn fold_ended(&self, result: Result<(), &Error>) {
         let Err(error) = result else { return self.n_in_a_row.store(0, Relaxed) };
         *lock(&self.last) = Some(error.to_string());

@@ -1,7 +1,7 @@
-//! What keeps the state: a journal of changes, folded now and then into tables.
+//! Stores of the lock server's state: a journal of changes, which is folded into tables from time to time.
 //!
-//! No type of any particular database appears in this trait, so that another kind of store (one that many
-//! machines share) is another implementation and nothing else.
+//! The [`Store`] trait mentions no type of a particular database. So another kind of store, such as one shared by
+//! several machines, only needs another implementation.
 
 mod chain;
 mod change;
@@ -48,62 +48,63 @@ pub use whole::Whole;
 #[doc(hidden)]
 pub use witness::Witness;
 
-/// A durable place for records. Its calls block until they are done.
+/// A durable store of records. Its calls block until they are done.
 pub trait Store: Send {
-    /// The state as of the last record that was acknowledged.
+    /// Loads the state as of the last acknowledged record.
     fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error>;
 
-    /// Makes sure that a record can be appended, before anything is applied: busy means nothing happened.
+    /// Makes sure that a record can be appended, before the caller applies anything. After `Busy`, nothing has
+    /// happened.
     fn reserve(&mut self) -> Result<Permit, Error>;
 
-    /// Makes one record durable. [`Error::Unsettled`]: whether it is will be known by [`Store::settle`], and until then
-    /// nothing else may be asked of the store. After any other error the caller must stop.
+    /// Makes one record durable. After [`Error::Unsettled`] the outcome is unknown until [`Store::settle`] determines
+    /// it, and the caller must not use the store for anything else. After any other error the caller must stop.
     fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), Error>;
 
-    /// Nothing changed, and nothing has to be appended: is what we know still all there is to know? Busy means that
-    /// it cannot be told now.
+    /// Checks that no other process has written anything, for a response that needs no record. `Busy` means that the
+    /// check is not possible now.
     fn confirm(&mut self, permit: Permit) -> Result<(), Error>;
 
-    /// What became of the append that was [`Error::Unsettled`]; its outcomes are those of an append.
+    /// Determines the outcome of an append that was [`Error::Unsettled`]. Returns the same results as an append.
     fn settle(&mut self) -> Result<(), Error>;
 
-    /// No record may be longer. A batch ends long before.
+    /// Returns the maximum size of a record. A batch ends long before that.
     fn record_bytes_max(&self) -> usize;
 
-    /// Is it so quick that a thread with other things to do may use it?
+    /// Returns whether calls are fast enough for a thread that has other work to do.
     fn is_near(&self) -> bool;
 
-    /// Everything appended is in the tables when this returns. Called once, at the end.
+    /// Writes everything appended to the tables. Called once, at the end.
     fn finish(&mut self) -> Result<(), Error>;
 
-    /// How long the journal is.
+    /// Returns the size of the journal.
     fn journal(&self) -> JournalSize;
 
-    /// How long it can go without a confirmation before another process can write in its place; `None` if no other
-    /// process can.
+    /// Returns how long the store can go without a confirmation before another process can write in its place. Returns
+    /// `None` if no other process can.
     fn lease(&self) -> Option<Duration> {
         None
     }
 
-    /// Has it lost something of what was written, so that [`Store::mend`] is to be called after the next append?
+    /// Returns whether written data is missing, so that [`Store::mend`] has to be called after the next append.
     fn is_torn(&self) -> bool {
         false
     }
 
-    /// The state as of the last record, of which some may be lost.
+    /// Provides the state as of the last record, to restore missing data.
     fn mend(&mut self, _: &Machine) {}
 
-    /// Does another process have to write? Called before every record.
+    /// Returns whether another process has to take over. Called before every record.
     fn is_dismissed(&self) -> bool {
         false
     }
 
-    /// Why another process has to write.
+    /// Returns why another process has to take over.
     fn dismissal(&self) -> Dismissal {
         Dismissal::ByOperator
     }
 
-    /// How it is, from now on. One that folds nothing is always well.
+    /// Returns the health of the store, which is updated continuously. A store that folds nothing is always healthy.
     fn health(&self) -> Arc<Health> {
         Arc::default()
     }
@@ -136,60 +137,61 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// For stores: from here on a record of this epoch can be appended.
+    /// For stores: grants the right to append a record of this epoch.
     pub fn granted(epoch: u64) -> Self {
         Self { epoch }
     }
 
-    /// The epoch it was granted in.
+    /// Returns the epoch in which the permit was granted.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 }
 
-/// What a store knew.
+/// The result of loading a store.
 pub struct Loaded {
     /// The state.
     pub machine: Machine,
     /// When the last record was written.
     pub last: Option<Moment>,
-    /// Differs between a store and one restored from its backup.
+    /// The generation of the store, which changes when it is restored from a backup.
     pub generation: u64,
-    /// Larger than that of every record so far. Embedded: how often the store was opened, this time included.
+    /// An epoch larger than that of every record so far. In an embedded store: how often it was opened, including this
+    /// time.
     pub epoch: u64,
-    /// This is the first start from a backup.
+    /// Whether this is the first start from a backup.
     pub is_restored: bool,
     /// The number of the last record.
     pub seq: u64,
-    /// What is known of what happened lately, oldest first.
+    /// The latest known events, oldest first.
     pub told: Vec<Event>,
 }
 
-/// How much of the journal is not in the tables yet.
+/// The size of the journal that is not in the tables yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalSize {
     /// The number of the last record.
     pub seq: u64,
-    /// The number of the last record that is in the tables, and in history.
+    /// The number of the last record that is in the tables and in the history.
     pub folded_through: u64,
-    /// Records.
+    /// The number of records.
     pub n_records: u64,
-    /// Bytes of records appended since the start.
+    /// The size of the records appended since the start, in bytes.
     pub n_bytes_written: u64,
 }
 
-/// Why a store cannot go on. Each kind asks for something else from whoever gets it.
+/// Why a store call failed. The caller has to treat each kind differently.
 #[derive(Debug)]
 pub enum Error {
-    /// Another process holds the database; nothing was done; ask again.
+    /// Another process has locked the database. Nothing was done, and the call can be repeated.
     Busy,
-    /// What is there cannot be used, and is left as it is: damaged, foreign, or from a newer version.
+    /// The existing data cannot be used, and is left unchanged: it is damaged, foreign, or from a newer version.
     Refused(String),
-    /// It is not known whether the record is durable. Only a restart can tell.
+    /// It is unknown whether the record is durable. Only a restart can tell.
     Unknown(String),
-    /// It is not known yet whether the record is durable. [`Store::settle`] will tell.
+    /// It is not known yet whether the record is durable. [`Store::settle`] determines it.
     Unsettled(String),
-    /// Somebody else has taken over: nothing of ours will be durable any more, and what we know may be out of date.
+    /// Another server has taken over. Nothing more can be written, and the state in memory might be outdated.
     Fenced(String),
 }
 

@@ -1,13 +1,13 @@
-//! A store that forgets: for `--ephemeral`, and for tests.
+//! A store that keeps no records: for `--ephemeral`, and for tests.
 
 use leasehold_core::{Limits, Machine};
 
 use super::{Draft, Error, JournalSize, Loaded, Permit, Store};
 
-/// There is only ever one.
+/// The only epoch of such a store.
 const EPOCH: u64 = 1;
 
-/// Keeps nothing.
+/// A store that keeps no records.
 #[derive(Default)]
 pub struct MemoryStore {
     n_bytes_written: u64,

@@ -1,4 +1,4 @@
-//! Signs of life of a store that several servers share.
+//! Signs of life of a cluster's store.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use leasehold_base::sync::lock;
 
 use super::reach::{Obstacle, Tries, Unreached};
 
-/// Written by the store and the seat, read by whoever watches them. A store of one server has none.
+/// Signs of life, written by the store and the seat and read by monitoring. An embedded store has none.
 #[derive(Default)]
 pub struct Pulse {
     seen_at: Mutex<Option<Instant>>,
@@ -19,49 +19,50 @@ pub struct Pulse {
     tries: Mutex<Tries>,
     /// The number of servers that report that they cannot reach this leader.
     unreached_by: AtomicU64,
-    /// By the wall clock; 0: there is none.
+    /// The wall-clock time of the latest snapshot, or 0 if none is known.
     snapshot_ms: AtomicI64,
 }
 
 impl Pulse {
-    /// How long ago the store last said what this server needs to lead or to follow; `None`: it never did.
+    /// Returns how long ago etcd last responded with what this server needs to lead or follow, or `None` if it never
+    /// did.
     pub fn seen_age(&self) -> Option<Duration> {
         age(&self.seen_at)
     }
 
-    /// How long ago the seat was last kept; `None`: this server does not have it.
+    /// Returns how long ago the leader key was last renewed, or `None` if this server does not lead.
     pub fn kept_age(&self) -> Option<Duration> {
         age(&self.kept_at)
     }
 
-    /// How long ago this server had read everything there was; `None`: it never had.
+    /// Returns how long ago this server had read the whole journal, or `None` if it never had.
     pub fn whole_age(&self) -> Option<Duration> {
         age(&self.whole_at)
     }
 
-    /// How many records are known of and not read yet.
+    /// Returns how many known records this server has not read yet.
     pub fn lag(&self) -> u64 {
         self.lag.load(Relaxed)
     }
 
-    /// How old what the latest snapshot has is, by the wall clock; `None`: none is known of.
+    /// Returns the age of the state in the latest snapshot, by the wall clock, or `None` if no snapshot is known.
     pub fn snapshot_age(&self, wall_ms: i64) -> Option<Duration> {
         let at = self.snapshot_ms.load(Relaxed);
         let age_ms = u64::try_from(wall_ms.saturating_sub(at)).unwrap_or(0);
         (at != 0).then_some(Duration::from_millis(age_ms))
     }
 
-    /// Is this server to take no new connections, and not to lead?
+    /// Returns whether this server is drained: it accepts no new connections and does not lead.
     pub fn is_drained(&self) -> bool {
         self.is_drained.load(Relaxed)
     }
 
-    /// The leader, if this server follows and cannot reach it.
+    /// Returns the leader, if this server follows and cannot reach it.
     pub fn unreached(&self) -> Option<Unreached> {
         lock(&self.tries).unreached(Instant::now())
     }
 
-    /// The number of servers that report that they cannot reach this leader.
+    /// Returns the number of servers that report that they cannot reach this leader.
     pub fn unreached_by(&self) -> u64 {
         self.unreached_by.load(Relaxed)
     }
@@ -72,7 +73,7 @@ impl Pulse {
         lock(&self.tries).failed(leader, why, (began, Instant::now()));
     }
 
-    /// For followers: records that the leader was reached, or that there is none.
+    /// For followers: records that the leader was reached, or that there is no leader.
     pub fn reached(&self) {
         lock(&self.tries).succeeded();
     }
@@ -82,12 +83,12 @@ impl Pulse {
         self.unreached_by.store(n as u64, Relaxed);
     }
 
-    /// For stores: whether this server is drained.
+    /// For stores: records whether this server is drained.
     pub fn drained(&self, is_drained: bool) {
         self.is_drained.store(is_drained, Relaxed);
     }
 
-    /// For stores: it said something, and so many records are still to be read.
+    /// For stores: records that etcd responded, and how many records are still to be read.
     pub fn seen(&self, lag: u64) {
         let now = Some(Instant::now());
         *lock(&self.seen_at) = now;
@@ -97,18 +98,18 @@ impl Pulse {
         self.lag.store(lag, Relaxed);
     }
 
-    /// For stores: the seat was kept.
+    /// For stores: records that the leader key was renewed.
     pub fn kept(&self) {
         *lock(&self.kept_at) = Some(Instant::now());
     }
 
-    /// For stores: the seat is somebody else's.
+    /// For stores: records that this server does not lead any more.
     pub fn left(&self) {
         *lock(&self.kept_at) = None;
         self.not_reached_by(0);
     }
 
-    /// For stores: there is a snapshot of what was written then.
+    /// For stores: records that there is a snapshot of the state at this wall-clock time.
     pub fn snapshot(&self, wall_ms: i64) {
         self.snapshot_ms.store(wall_ms, Relaxed);
     }

@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// A leader counts as unreached after so many failed tries.
+/// The number of failed tries after which a leader counts as unreached.
 const TRIES_MIN: u32 = 3;
-/// Of the time from the end of one failed try to the end of the next, so much counts at most: they follow each other
-/// within 2 seconds, unless the follower itself stands still.
+/// Maximum time that counts between the ends of two failed tries. They normally follow each other within 2 seconds. A
+/// longer time means that the follower itself was suspended.
 const SHARE_MAX: Duration = Duration::from_secs(2);
 
 /// Why a follower cannot pass requests on to the leader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Obstacle {
-    /// The leader's address does not answer.
+    /// There is no response from the leader's address.
     Unreachable,
     /// The leader rejects the follower: the two have different peer secrets.
     WrongSecret,
-    /// Another server, which does not lead, answers at the leader's address.
+    /// Another server, which does not lead, responds at the leader's address.
     AnotherServer,
 }
 
@@ -36,13 +36,13 @@ impl fmt::Display for Obstacle {
 /// A leader that a follower cannot reach.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreached {
-    /// The name of its node.
+    /// The name of the leader's node.
     pub leader: Box<str>,
     /// The revision of the store in which it became leader.
     pub seat: i64,
-    /// Why.
+    /// The reason.
     pub why: Obstacle,
-    /// For how long.
+    /// For how long it has not been reached.
     pub span: Duration,
     /// The number of this run of failed tries in this process.
     pub run: u64,
@@ -62,9 +62,9 @@ struct Failing {
     why: Obstacle,
     /// The number of failed tries since the last success.
     n_tries: u32,
-    /// For how long they failed.
+    /// For how long the tries have failed.
     span: Duration,
-    /// When the last of them ended.
+    /// When the last failed try ended.
     ended: Instant,
 }
 
@@ -100,7 +100,7 @@ impl Tries {
     }
 }
 
-/// How much of the time between two tries counts.
+/// Returns how much of the time between two tries counts.
 fn share(since: Instant, now: Instant) -> Duration {
     now.saturating_duration_since(since).min(SHARE_MAX)
 }
@@ -111,7 +111,7 @@ mod tests {
 
     const WHY: Obstacle = Obstacle::Unreachable;
 
-    /// Tries that fail between these times, in milliseconds.
+    /// Records failed tries between these times, in milliseconds.
     fn fail(tries: &mut Tries, begin: Instant, seat: i64, each: &[(u64, u64)]) {
         let at = |ms| begin + Duration::from_millis(ms);
         for (began, ended) in each {

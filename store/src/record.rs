@@ -1,4 +1,4 @@
-//! One record of the journal: its place in the chain, a moment and what changed in it, with a version and a checksum.
+//! Encodes a journal record: its position in the chain, a moment and the changes, with a version and a checksum.
 
 use leasehold_base::clock::Moment;
 use leasehold_core::{Change, Timestamp};
@@ -6,65 +6,66 @@ use leasehold_core::{Change, Timestamp};
 use super::codec::{Damaged, Reader, Writer};
 use super::{Hash, change};
 
-/// The format. A newer one is refused, not guessed at.
+/// The version of the format. Newer versions are rejected.
 const VERSION: u8 = 2;
-/// The first format had no head.
+/// The version of the first format, which had no head.
 const VERSION_WITHOUT_HEAD: u8 = 1;
 const CHECKSUM_BYTES: usize = 4;
 
-/// What one batch did. No changes: a tick, written so that a restart knows how late it is.
+/// The changes of one batch. A record without changes is a tick, which tells a restart how much time has passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Where it belongs. `None`: it is of the first format, which did not say.
+    /// The record's position. `None` in the first format, which did not contain it.
     pub head: Option<Head>,
-    /// When.
+    /// When the record was written.
     pub moment: Moment,
-    /// What.
+    /// The changes, in order.
     pub changes: Vec<Change>,
 }
 
-/// Where a record belongs, and who wrote it.
+/// The position of a record in the chain, and its writer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Head {
-    /// Counts up from 1 without gaps.
+    /// The number of the record. Numbers start at 1 and have no gaps.
     pub seq: u64,
-    /// Who wrote it: grows whenever somebody else takes over. Embedded: how often the store was opened.
+    /// The epoch of the writer, which grows with every leader change. In an embedded store: how often the store was
+    /// opened.
     pub epoch: u64,
-    /// What it is for.
+    /// The purpose of the record.
     pub kind: Kind,
-    /// The name of the node that wrote it; empty where there is only one.
+    /// The name of the node that wrote it. Empty in an embedded store.
     pub node: Box<str>,
-    /// Of the record before it.
+    /// The hash of the previous record.
     pub previous: Hash,
 }
 
-/// What is to become a record, wherever in the journal that will be.
+/// The contents of a record, without its position in the journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft<'a> {
-    /// What it is for.
+    /// The purpose of the record.
     pub kind: Kind,
-    /// When.
+    /// When the record is written.
     pub moment: Moment,
-    /// What.
+    /// The changes, in order.
     pub changes: &'a [Change],
 }
 
-/// What a record is for.
+/// The purpose of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
-    /// What a batch changed.
+    /// The changes of a batch.
     #[default]
     Batch,
-    /// That time has passed.
+    /// A mark that time has passed.
     Tick,
-    /// The first of an epoch.
+    /// The first record of an epoch.
     Epoch,
-    /// Nothing may follow: the store has moved elsewhere.
+    /// The last record: the store has moved elsewhere, and no record may follow.
     Closed,
 }
 
 impl Record {
-    /// As bytes.
+    /// Encodes a record.
     pub fn encode(head: &Head, moment: Moment, changes: &[Change]) -> Vec<u8> {
         let mut w = Writer(Vec::with_capacity(96 + 96 * changes.len()));
         w.byte(VERSION);
@@ -84,7 +85,7 @@ impl Record {
         w.0
     }
 
-    /// From bytes; an error says in words what is wrong with them.
+    /// Decodes a record. The error states in words what is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         decode(bytes).map_err(|Damaged(why)| why.to_owned())
     }
@@ -99,7 +100,7 @@ fn decode(bytes: &[u8]) -> Result<Record, Damaged> {
         (false, true) => {}
         (false, false) => return Err(Damaged("its checksum is wrong")),
         (true, true) => return Err(Damaged("it was written by a newer version")),
-        // One to come might have another checksum: nobody is to give up what it wrote.
+        // A newer version might use another checksum, so the record must not be reported as certainly damaged.
         (true, false) => {
             return Err(Damaged("its checksum is wrong, unless it was written by a newer version"));
         }
@@ -299,7 +300,7 @@ mod tests {
         assert_eq!(Record::decode(&bytes), Err("it was written by a newer version".into()));
     }
 
-    /// A batch as the first release wrote it.
+    /// Builds a batch as the first release wrote it.
     #[test]
     fn a_record_of_the_first_format_can_still_be_read() {
         let changes = changes()[..16].to_vec();

@@ -1,11 +1,11 @@
-//! Rows of the state, read back from what [`super::change::write_row`] wrote.
+//! Decodes the rows of the state that [`super::change::write_row`] encodes.
 
 use leasehold_core::{Change, Dialect, LapseRecord, LockRecord, Row};
 
 use super::change::{self, read_key, read_owner, read_time, read_token};
 use super::codec::{Damaged, Reader};
 
-/// One row. The first row of a state has no bytes to speak of, and is kept elsewhere.
+/// Decodes one row, except the first row of a state, which is stored elsewhere.
 pub(super) fn read(r: &mut Reader<'_>) -> Result<Row, Damaged> {
     Ok(match r.byte()? {
         1 => Row::Namespace { name: r.shared()?, floor: read_token(r)? },

@@ -1,8 +1,8 @@
-//! How a process comes to write: the seat, which one process has at a time.
+//! Leadership of a store, called the seat: only the process that holds it writes.
 //!
-//! An embedded store has a seat that is always vacant and taken at once. Where several machines share a store, whoever
-//! does not have the seat follows: it reads what the one who has it writes, so that it can go on at once when the seat
-//! becomes vacant.
+//! The seat of an embedded store is always vacant and is taken immediately. If several machines share a store, a
+//! process without the seat follows: it reads the records that the leader writes, so that it can take over immediately
+//! when the seat becomes vacant.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,111 +14,111 @@ use leasehold_core::{Fact, Limits};
 use super::{Error, Health, Loaded, Store};
 use crate::event::{Event, EventId};
 
-/// The one place from which a store is written. Its calls block.
+/// One process's part in a store: it follows, or takes the seat. The calls block.
 pub trait Seat: Send {
-    /// What is new, after waiting for it no longer than this. The first answer is [`News::State`] or
-    /// [`News::Vacant`]. An error means that following makes no sense any more.
+    /// Waits for news, but at most for `patience`. The first result is [`News::State`] or [`News::Vacant`]. After an
+    /// error, following is not possible any more.
     fn follow(&mut self, patience: Duration) -> Result<News, Error>;
 
-    /// Tries to take the seat, with everything that was ever written; `None`: somebody else has it, or nobody can
-    /// tell.
+    /// Tries to take the seat and to load everything written so far. Returns `None` if another process has the seat, or
+    /// if that cannot be determined.
     fn take(&mut self) -> Result<Option<Taken>, Error>;
 
-    /// Who has it, as far as is known.
+    /// Returns the leader, as far as it is known.
     fn leader(&self) -> Option<Leader>;
 
-    /// Asks who has it now, and nothing else.
+    /// Reads who leads now, and nothing else.
     fn find_leader(&mut self) -> Option<Leader>;
 
-    /// Had this process read everything that was written, when it last looked?
+    /// Returns whether this process had read everything that was written, at its last poll.
     fn is_whole(&self) -> bool;
 
-    /// Takes part no more.
+    /// Stops taking part.
     fn leave(&mut self);
 
-    /// How its store is, from now on, whoever writes there.
+    /// Returns the health of the store, which is updated continuously, whichever process writes.
     fn health(&self) -> Arc<Health> {
         Arc::default()
     }
 
-    /// Is what is written from it so near that a thread with other things to do may do it?
+    /// Returns whether writes are fast enough for a thread that has other work to do.
     fn is_near(&self) -> bool;
 }
 
-/// The seat, taken: where to write, and everything that was ever written.
+/// The result of taking the seat: the store to write to, and everything written so far.
 pub type Taken = (Box<dyn Store>, Loaded);
 
-/// Who writes.
+/// The process that writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leader {
     /// The name of the node.
     pub node: Box<str>,
-    /// Where clients reach it.
+    /// The URL at which clients reach it.
     pub address: Box<str>,
-    /// Where the other servers reach it; `None`: they cannot.
+    /// The address at which the other servers reach it. `None`: they cannot.
     pub peering: Option<Peering>,
     /// The revision of the store in which it became leader.
     pub seat: i64,
 }
 
-/// Where the other servers reach one of them.
+/// How the other servers reach a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Peering {
     /// HOST:PORT.
     pub address: Box<str>,
-    /// What they have to show there; `None`: what all of them have been given in a file.
+    /// The key that they have to present. `None`: a common key that all servers read from a file.
     pub key: Option<Box<str>>,
 }
 
-/// Without the key, which is a secret.
+/// Omits the key, which is a secret.
 impl fmt::Debug for Peering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Peering").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-/// What a follower learns.
+/// News for a follower.
 pub enum News {
-    /// A whole state, at first and whenever some records were missed.
+    /// A whole state, at first and whenever records were missed.
     State(Followed),
     /// More records, in order.
     Records(Vec<Told>),
-    /// Nobody has the seat, and it may be taken.
+    /// No process has the seat, and this one may take it.
     Vacant,
-    /// Nothing that is known of.
+    /// No news.
     Quiet,
 }
 
-/// A state that was read.
+/// A whole state that was read.
 pub struct Followed {
-    /// Differs between a store and one restored from its backup.
+    /// The generation of the store, which changes when it is restored from a backup.
     pub generation: u64,
     /// The number of the last record.
     pub seq: u64,
-    /// When it was written, by the clocks of this machine as far as they can tell.
+    /// When the last record was written, by the clocks of this machine as far as they can tell.
     pub last: Moment,
-    /// What happened in every record after this one is told.
+    /// `told` contains the events of every record after this one.
     pub told_after: u64,
-    /// What happened, oldest first.
+    /// The events, oldest first.
     pub told: Vec<Told>,
 }
 
-/// What a record says happened.
+/// The events of a record.
 pub struct Told {
     /// The number of the record.
     pub seq: u64,
-    /// When, by the wall clock of whoever wrote it.
+    /// When the record was written, by the wall clock of its writer.
     pub wall_ms: i64,
-    /// What.
+    /// The events, in order.
     pub facts: Vec<Fact>,
-    /// When it was received, with the lock time of whoever wrote it.
+    /// When the record was received, with the lock time of its writer.
     pub moment: Moment,
-    /// This very node wrote it.
+    /// Whether this node wrote the record.
     pub is_ours: bool,
 }
 
 impl Told {
-    /// As events.
+    /// Converts the facts to events.
     pub fn events(self) -> impl Iterator<Item = Event> {
         let Self { seq, wall_ms, facts, .. } = self;
         let event =
@@ -127,7 +127,7 @@ impl Told {
     }
 }
 
-/// The seat of a store that nobody else can have.
+/// The seat of an embedded store, which no other process can have.
 pub struct Embedded {
     store: Option<Box<dyn Store>>,
     limits: Limits,
@@ -148,7 +148,7 @@ impl Seat for Embedded {
         Ok(News::Vacant)
     }
 
-    /// Only once: whoever gives it up has to be started again.
+    /// Succeeds only once: to lead again, the process has to be restarted.
     fn take(&mut self) -> Result<Option<Taken>, Error> {
         let Some(mut store) = self.store.take() else { return Ok(None) };
         let loaded = store.load(self.limits.clone(), self.hash_seed)?;

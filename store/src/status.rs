@@ -1,67 +1,67 @@
-//! The servers that share a store, as their keys in etcd tell of them.
+//! The status of a cluster, as its keys in etcd describe it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Obstacle;
 
-/// How everything is.
+/// The status of a cluster.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// Which store it is.
+    /// The id of the store.
     pub store: String,
-    /// Which generation of it.
+    /// The generation of the store.
     pub generation: u64,
-    /// The format of everything in it.
+    /// The format of all keys and values.
     pub format: u32,
-    /// The last record.
+    /// The number of the last record.
     pub head: u64,
-    /// The last record that is in the snapshot; 0: there is none.
+    /// The last record in the snapshot, or 0 if there is no snapshot.
     pub snapshot: u64,
-    /// Who leads.
+    /// The leader, if there is one.
     pub leader: Option<Leads>,
-    /// The servers that are there.
+    /// The servers that are running.
     pub nodes: Vec<Node>,
-    /// Nobody takes the lead.
+    /// Whether leader changes are paused.
     pub paused: bool,
     /// Servers that must not lead: `drain`, `step-down`, or `handed-over`.
     pub drained: Vec<(String, String)>,
-    /// etcd was put back to an earlier state: nobody leads.
+    /// Whether etcd was rolled back to an earlier state, so that no server leads.
     pub rewound: bool,
-    /// Where the store has moved to.
+    /// Where the store has moved to, if it has.
     pub moved_to: Option<String>,
-    /// Keys whose values no server wrote.
+    /// Keys whose values cannot have been written by a server.
     pub unreadable: Vec<Unreadable>,
-    /// The members of etcd.
+    /// The members of the etcd cluster.
     pub etcd: Vec<Member>,
 }
 
-/// Who leads.
+/// The leader.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Leads {
     /// The name of the node.
     pub node: String,
-    /// Where clients reach it.
+    /// The URL at which clients reach it.
     pub address: String,
-    /// What it runs.
+    /// The version of the server.
     pub version: String,
 }
 
 /// One of the servers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Node {
-    /// Its name.
+    /// The name of the node.
     #[serde(default)]
     pub node: String,
-    /// Where clients reach it.
+    /// The URL at which clients reach it.
     pub address: String,
-    /// What it runs.
+    /// The version of the server.
     pub version: String,
     /// The formats it can read.
     pub formats: Vec<u32>,
-    /// The last record it has read or written, as it said lately.
+    /// The last record it has read or written, according to its key, which is updated only from time to time.
     pub seq: u64,
-    /// For how many seconds it has not read everything there was, as it said lately; `None`: versions before 0.2 do
-    /// not say.
+    /// For how many seconds it has not been up to date, according to its key. `None` for versions before 0.2, which do
+    /// not report it.
     #[serde(default)]
     pub behind_s: Option<u64>,
     /// The leader, if this server cannot reach it.
@@ -72,13 +72,13 @@ pub struct Node {
 /// A leader that a server cannot reach.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unreached {
-    /// Its name.
+    /// The name of the leader's node.
     pub leader: String,
-    /// Why.
+    /// The reason.
     pub why: Obstacle,
 }
 
-/// A key whose value no server wrote.
+/// A key whose value cannot have been written by a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Unreadable {
     /// The key.
@@ -89,44 +89,44 @@ pub struct Unreadable {
     pub remedy: String,
 }
 
-/// A member of etcd.
+/// A member of the etcd cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Member {
-    /// Where it is: HOST:PORT.
+    /// The address of the member: HOST:PORT.
     pub endpoint: String,
-    /// What it runs; empty: it does not answer.
+    /// The version of etcd. Empty if the member does not respond.
     pub version: String,
-    /// Bytes of its file.
+    /// The size of its database file, in bytes.
     pub bytes: u64,
-    /// Bytes of it that are in use.
+    /// The bytes of the file that are in use.
     pub bytes_in_use: u64,
-    /// Its own alarms. Each member tells those of all.
+    /// The alarms of this member. In etcd, each member reports the alarms of all members.
     pub alarms: Vec<String>,
-    /// Why it does not answer.
+    /// Why the member does not respond, if it does not.
     pub error: Option<String>,
 }
 
 impl Status {
-    /// Does this server lead?
+    /// Returns whether this server leads.
     pub fn is_leader(&self, node: &str) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.node == node)
     }
 
-    /// Why this server must not lead: `drain` or `step-down` by an operator; `handed-over` if the others could not
-    /// reach it.
+    /// Returns why this server must not lead: `drain` or `step-down` by an operator, or `handed-over` if the other
+    /// servers could not reach it.
     pub fn drained(&self, node: &str) -> Option<&str> {
         let found = self.drained.iter().find(|(name, _)| name == node);
         found.map(|(_, how)| how.as_str())
     }
 
-    /// Is nobody there but this server who could lead?
+    /// Returns whether no other server could lead.
     pub fn is_alone(&self, node: &str) -> bool {
         let may_lead = |other: &Node| other.node != node && self.drained(&other.node).is_none();
         !self.nodes.iter().any(may_lead)
     }
 
-    /// How many records a server has not read yet. What it has read it says now and then only, so one that says it
-    /// has read everything has.
+    /// Returns how many records a server has not read yet. A server that reports to be up to date counts as such,
+    /// because its position in `seq` might be outdated.
     pub fn records_behind(&self, node: &Node) -> u64 {
         match self.seconds_behind(node) {
             Some(0) => 0,
@@ -134,7 +134,7 @@ impl Status {
         }
     }
 
-    /// For how many seconds a server has not read everything there was, if it says so.
+    /// Returns for how many seconds a server has not been up to date, if it reports that.
     pub fn seconds_behind(&self, node: &Node) -> Option<u64> {
         if self.is_leader(&node.node) { Some(0) } else { node.behind_s }
     }
@@ -144,7 +144,7 @@ impl Status {
 mod tests {
     use super::*;
 
-    /// `n1` leads, `n2` and `n3` follow.
+    /// Returns a cluster in which `n1` leads, and `n2` and `n3` follow.
     fn three() -> Status {
         let node = |n: u64, behind_s| Node {
             node: format!("n{n}"),

@@ -1,4 +1,4 @@
-//! The small numbers that stand for kinds of things, in records and in tables. None is ever given a second meaning.
+//! The numbers that encode enum values in records and in tables. The meaning of a number never changes.
 
 use leasehold_core::*;
 

@@ -1,4 +1,5 @@
-//! All of a store as of one record, wherever it is kept: what backups, restores and moves pass on.
+//! A whole store as of one record, independent of where it is stored: the data that backups, restores and migrations
+//! transfer.
 
 use leasehold_base::clock::Moment;
 use leasehold_core::Machine;
@@ -7,28 +8,28 @@ use leasehold_core::Restore;
 
 use super::Place;
 
-/// A store at one record.
+/// A whole store as of one record.
 pub struct Whole {
-    /// Never changes.
+    /// The id of the store. It never changes.
     pub store_id: [u8; 16],
-    /// Another one after a restore or a move: what clients remember of events is of one of them.
+    /// Changes with a restore or a migration. Event cursors of clients are valid in one generation only.
     pub generation: u64,
     /// How often it was restored from a backup.
     pub n_restores: u64,
     /// The last record.
     pub place: Place,
-    /// Its epoch.
+    /// The epoch of the last record.
     pub epoch: u64,
-    /// When it was written.
+    /// When the last record was written.
     pub last: Option<Moment>,
     /// The state.
     pub machine: Machine,
 }
 
 impl Whole {
-    /// Makes a backup what it is to be as a store: nothing is held, and nothing that was handed out since the backup
-    /// will be handed out again. The store it takes the place of was restored so many times: each of them raised what
-    /// is handed out, and an older backup does not know of it.
+    /// Turns a backup into the state to restore: all leases have ended, and no token or number issued since the backup
+    /// is issued again. `n_restores` is how often the replaced store was restored. Each restore raised the numbers, and
+    /// an older backup does not contain these raises.
     #[cfg(feature = "etcd")]
     pub(crate) fn restore(&mut self, n_restores: u64) {
         let n_restores = n_restores.max(self.n_restores) + 1;

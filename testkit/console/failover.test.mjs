@@ -81,7 +81,7 @@ test('a fail-over is seen, said and survived by a page of another server', { tim
   const row = (server) => text(cluster, `tr[data-key=${server.name}]`);
   await live(cluster);
   await cluster.waitForSelector(`tr[data-key=${leads.name}] >> text=leads`);
-  for (const server of others) assert.match(await row(server), / follows .* 0 records, 0 s /);
+  for (const server of others) await until(`${server.name} follows`, async () => / follows .* 0 records, 0 s /.test(await row(server)));
   await live(page);
   assert.match(await text(page, '[data-part=holders]'), /Held by vm-1/);
   const began = Date.now();

@@ -23,7 +23,7 @@ before(async () => {
   await server.begin();
   browser = await launch();
   await server.acquire(NAME, LONG_OWNER, { namespace: NAMESPACE, ttl_ms: 6_000_000, grace_ms: 1000, metadata: { [NAME]: REASON } });
-  waiting = server.acquire(NAME, LONG_OWNER.replaceAll('o', 'w'), { namespace: NAMESPACE, wait_ms: 60_000 }).catch(() => undefined);
+  waiting = server.acquire(NAME, LONG_OWNER.replaceAll('o', 'w'), { namespace: NAMESPACE, wait_ms: 3_600_000 }).catch(() => undefined);
   await until('it waits', async () => (await server.look(NAME, NAMESPACE)).n_waiting === 1);
   await server.acquire('payments_reconciliation_nightly_eu', OWNER, { ttl_ms: 5_940_000 });
   await server.acquire('short', LONG_OWNER);

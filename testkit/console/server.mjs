@@ -3,21 +3,11 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { until } from '../sso/leasehold.mjs';
+import { freePort, until } from '../sso/leasehold.mjs';
 
-export { until };
-
-export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
-}
+export { freePort, until };
 
 // Flags may name the server's folder: {folder}.
 export async function startServer(...flags) {
@@ -64,7 +54,7 @@ export async function startServer(...flags) {
     },
     acquire: async (name, owner, more = {}) => {
       const { namespace = 'default', headers, ...rest } = more;
-      const answer = await call('POST', at(namespace, name, 'acquire'), { owner_id: owner, ttl_ms: 60_000, ...rest }, headers);
+      const answer = await call('POST', at(namespace, name, 'acquire'), { owner_id: owner, ttl_ms: 3_600_000, ...rest }, headers);
       assert.equal(answer.status, 200, answer.text);
       return { namespace, name, owner, ...answer.json() };
     },

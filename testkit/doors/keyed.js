@@ -10,8 +10,8 @@ const load = (name) => require(require.resolve(name, { paths: [modules] }));
 
 async function ioredis(name) {
   const client = new (load(name).default)({ host: '127.0.0.1', port, password: key, tls: { ca } });
-  assert.equal(await client.set(name, 'me', 'PX', 1000, 'NX'), 'OK');
-  assert.equal(await client.set(name, 'me', 'PX', 1000, 'NX'), null);
+  assert.equal(await client.set(name, 'me', 'PX', 60_000, 'NX'), 'OK');
+  assert.equal(await client.set(name, 'me', 'PX', 60_000, 'NX'), null);
   client.disconnect();
 }
 

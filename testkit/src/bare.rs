@@ -1,4 +1,4 @@
-//! A whole server without a socket, and requests as text: for whoever asks millions of them.
+//! A whole server without a socket, for tests that send millions of requests as text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use leasehold_store::memory::MemoryStore;
 
 use crate::local::settings;
 
-/// A server of all dialects.
+/// A server with all dialects.
 pub struct Bare {
     runtime: tokio::runtime::Runtime,
     door: Door,
 }
 
 impl Bare {
-    /// One that keeps nothing.
+    /// Creates a server that stores nothing.
     pub fn new() -> Self {
         let metrics = Arc::new(Metrics::new());
         let settings = settings(None);
@@ -38,19 +38,25 @@ impl Bare {
         Self { runtime: runtime.expect("a runtime"), door: Door::new(app, dialect::ALL) }
     }
 
-    /// The status of the answer to a request; `None` if it is none, or waits for something longer than that.
+    /// Returns whether the text is a valid request.
+    pub fn is_request(text: &[u8]) -> bool {
+        parse(text).is_some()
+    }
+
+    /// Returns the status of the response to a request. Returns `None` if the text is not a valid request, or if there
+    /// is no response within `patience`.
     pub fn ask(&self, text: &[u8], patience: Duration) -> Option<StatusCode> {
         Some(self.answer(text, patience)?.deliver().status())
     }
 
-    /// The status and the text of the answer to a request, once it is delivered.
+    /// Returns the status and the body of the response to a request, after delivering it.
     pub fn told(&self, text: &[u8], patience: Duration) -> Option<(StatusCode, String)> {
         let (head, body) = self.answer(text, patience)?.deliver().into_parts();
         let body = self.runtime.block_on(body.collect()).ok()?.to_bytes();
         Some((head.status, String::from_utf8_lossy(&body).into_owned()))
     }
 
-    /// The answer to a request, which is delivered to nobody yet.
+    /// Returns the response to a request, without delivering it.
     pub fn answer(&self, text: &[u8], patience: Duration) -> Option<Answer> {
         let answer = self.door.answer(Visitor::LOCAL, parse(text)?);
         let answering = async { tokio::time::timeout(patience, answer).await };
@@ -64,7 +70,7 @@ impl Default for Bare {
     }
 }
 
-/// Method and target, headers, an empty line, the body.
+/// Parses a request: method and target, headers, an empty line, and the body.
 fn parse(text: &[u8]) -> Option<Request<Body>> {
     let split = text.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = match split {

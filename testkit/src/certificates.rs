@@ -1,4 +1,4 @@
-//! Certificates for tests: a CA, and what it signs.
+//! Certificates for tests: a CA, and the certificates it signs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 
-/// A CA of its own.
+/// A certificate authority.
 pub struct Ca {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
@@ -22,7 +22,7 @@ pub struct Issued {
 }
 
 impl Ca {
-    /// A new one that nobody knows.
+    /// Creates a new CA, which no system trusts.
     pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -32,27 +32,27 @@ impl Ca {
         Self { issuer: CertifiedIssuer::self_signed(params, key).expect("a certificate") }
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns the CA's certificate, in PEM.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// Its own certificate as a file of `folder`.
+    /// Writes the CA's certificate to a file in `folder`.
     pub fn write(&self, folder: &Path, name: &str) -> PathBuf {
         write(folder, name, &self.pem())
     }
 
-    /// A certificate of a server on this machine.
+    /// Issues a certificate for a server on this machine.
     pub fn server(&self) -> Issued {
         self.issue(&["dns:localhost", "ip:127.0.0.1"])
     }
 
-    /// A certificate with these names: `dns:a`, `uri:spiffe://a/b`, `ip:127.0.0.1`, `email:a@b`.
+    /// Issues a certificate with these names: `dns:a`, `uri:spiffe://a/b`, `ip:127.0.0.1`, `email:a@b`.
     pub fn issue(&self, names: &[&str]) -> Issued {
         self.sign(params(names))
     }
 
-    /// The same, whose time has passed.
+    /// Issues an expired certificate with these names.
     pub fn issue_expired(&self, names: &[&str]) -> Issued {
         let mut params = params(names);
         params.not_before = date_time_ymd(2001, 1, 1);
@@ -88,7 +88,7 @@ fn params(names: &[&str]) -> CertificateParams {
 }
 
 impl Issued {
-    /// Both as files of `folder`, in place of those that are there.
+    /// Writes both to files in `folder`, and replaces existing ones.
     pub fn write(&self, folder: &Path, name: &str) -> TlsFiles {
         TlsFiles {
             certificate: write(folder, &format!("{name}.pem"), &self.certificate),
@@ -97,7 +97,7 @@ impl Issued {
     }
 }
 
-/// All at once, as whoever renews certificates should.
+/// Replaces the file atomically, as recommended for certificate renewals.
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     let (path, unfinished) = (folder.join(name), folder.join(format!("{name}.tmp")));
     std::fs::write(&unfinished, text).expect("a file");

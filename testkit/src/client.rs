@@ -1,4 +1,4 @@
-//! A client that keeps its connections and gives back status and JSON.
+//! A client that keeps its connections and returns the status and JSON of a response.
 
 use std::net::SocketAddr;
 
@@ -11,61 +11,61 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-/// Speaks HTTP with one server.
+/// An HTTP client of one server.
 #[derive(Clone)]
 pub struct Client {
     http: HyperClient<HttpConnector, Full<Bytes>>,
     address: SocketAddr,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// As a number.
+    /// The status code.
     pub status: u16,
-    /// By name.
+    /// The headers.
     pub headers: HeaderMap,
-    /// `null` if it was not JSON.
+    /// The body, or `null` if it is not JSON.
     pub body: Value,
-    /// As it came.
+    /// The body as text.
     pub text: String,
 }
 
 impl Response {
-    /// A member of the body.
+    /// Returns a member of the body.
     pub fn get(&self, name: &str) -> &Value {
         &self.body[name]
     }
 
-    /// A text in the body; empty if there is none.
+    /// Returns a text in the body, or an empty text if it is missing.
     pub fn text_of(&self, name: &str) -> String {
         self.body[name].as_str().unwrap_or_default().into()
     }
 
-    /// A number in the body.
+    /// Returns a number in the body.
     pub fn number(&self, name: &str) -> u64 {
         self.body[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {self:?}"))
     }
 }
 
-/// The server could not be reached, or the answer broke off.
+/// The error if the server could not be reached or the response was cut off.
 pub type Broken = Box<dyn std::error::Error + Send + Sync>;
 
 impl Client {
-    /// A client of the server at `address`.
+    /// Creates a client of the server at `address`.
     pub fn new(address: SocketAddr) -> Self {
         let http = HyperClient::builder(TokioExecutor::new()).build(HttpConnector::new());
         Self { http, address }
     }
 
-    /// The same, that asks many things at once by one connection.
+    /// Creates a client that sends concurrent requests over one HTTP/2 connection.
     pub fn over_http2(address: SocketAddr) -> Self {
         let mut builder = HyperClient::builder(TokioExecutor::new());
         let http = builder.http2_only(true).build(HttpConnector::new());
         Self { http, address }
     }
 
-    /// Sends anything and waits for the whole answer.
+    /// Sends a request and waits for the whole response.
     pub async fn send(
         &self,
         method: Method,
@@ -77,7 +77,7 @@ impl Client {
         self.send_with(method, path, kind.as_slice(), body).await
     }
 
-    /// The same, with any headers.
+    /// Sends a request with any headers.
     pub async fn send_with(
         &self,
         method: Method,
@@ -98,27 +98,27 @@ impl Client {
         Ok(Response { status: StatusCode::as_u16(&status), headers, body, text })
     }
 
-    /// `POST` with JSON.
+    /// Sends a `POST` request with a JSON body.
     pub async fn post(&self, path: &str, body: Value) -> Result<Response, Broken> {
         self.send(Method::POST, path, Some("application/json"), body.to_string()).await
     }
 
-    /// `GET`.
+    /// Sends a `GET` request.
     pub async fn get(&self, path: &str) -> Response {
         self.send(Method::GET, path, None, "").await.expect("an answer")
     }
 
-    /// `DELETE`.
+    /// Sends a `DELETE` request.
     pub async fn delete(&self, path: &str) -> Response {
         self.send(Method::DELETE, path, None, "").await.expect("an answer")
     }
 
-    /// Acquires `lock` for `owner` with whatever else is in `more`.
+    /// Acquires `lock` for `owner`, with the additional fields in `more`.
     pub async fn acquire(&self, lock: &str, owner: &str, ttl_ms: u64, more: Value) -> Response {
         self.try_acquire(lock, owner, ttl_ms, more).await.expect("an answer")
     }
 
-    /// The same, of a server that may be gone.
+    /// Acquires a lock from a server that might be gone.
     pub async fn try_acquire(
         &self,
         lock: &str,
@@ -130,12 +130,12 @@ impl Client {
         self.post(&format!("/v1/locks/{lock}/acquire"), body).await
     }
 
-    /// Renews what an acquire was answered with.
+    /// Renews a lease, given the response to its acquire.
     pub async fn renew(&self, acquired: &Response, extend_by_ms: u64, more: Value) -> Response {
         self.try_renew(acquired, extend_by_ms, more).await.expect("an answer")
     }
 
-    /// The same, of a server that may be gone.
+    /// Renews a lease of a server that might be gone.
     pub async fn try_renew(
         &self,
         acquired: &Response,
@@ -147,12 +147,12 @@ impl Client {
         self.post(&path, body).await
     }
 
-    /// Releases what an acquire was answered with.
+    /// Releases a lease, given the response to its acquire.
     pub async fn release(&self, acquired: &Response, more: Value) -> Response {
         self.try_release(acquired, more).await.expect("an answer")
     }
 
-    /// The same, of a server that may be gone.
+    /// Releases a lease of a server that might be gone.
     pub async fn try_release(&self, acquired: &Response, more: Value) -> Result<Response, Broken> {
         let path = format!("/v1/locks/{}/release", acquired.text_of("lock_name"));
         self.post(&path, with(proof(acquired), more)).await
@@ -167,7 +167,7 @@ fn proof(acquired: &Response) -> Value {
     })
 }
 
-/// Both objects' members in one.
+/// Merges the members of two objects.
 fn with(mut body: Value, more: Value) -> Value {
     if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
         body.extend(more);

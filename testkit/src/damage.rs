@@ -1,39 +1,39 @@
-//! Things that happen to the files of a store no server uses.
+//! Damages the files of a store that no server uses.
 
 use std::path::{Path, PathBuf};
 
-/// The files of a store that a crash leaves.
+/// The files of a store after a crash.
 const FILES: [&str; 5] = ["journal.db", "journal.db-wal", "tables.db", "tables.db-wal", "mark"];
 
-/// Where a run of random damage begins and how long it is. `DAMAGE_SEED` repeats one, `DAMAGE_CASES` makes it longer.
+/// A random sequence of damages. `DAMAGE_SEED` repeats a sequence, and `DAMAGE_CASES` makes it longer.
 pub struct Damages {
-    /// As `DAMAGE_SEED` wants it.
+    /// The seed, from `DAMAGE_SEED` if it is set.
     pub seed: u64,
-    /// How many things happen.
+    /// The number of damages.
     pub n_cases: u64,
     state: u64,
 }
 
 impl Damages {
-    /// From the environment; otherwise the seed of every day and this many cases.
+    /// Reads the environment. By default, uses the fixed seed and this many cases.
     pub fn new(n_cases: u64) -> Self {
         let from_env = |name| std::env::var(name).ok().and_then(|value: String| value.parse().ok());
         let n_cases = from_env("DAMAGE_CASES").unwrap_or(n_cases);
         Self { n_cases, ..Self::from(crate::seed("DAMAGE_SEED")) }
     }
 
-    /// Always the same: no cases.
+    /// Creates a fixed sequence without cases.
     pub fn from(seed: u64) -> Self {
         Self { seed, n_cases: 0, state: seed }
     }
 
-    /// A random number below `n`, or 0 if there is none.
+    /// Returns a random number below `n`, or 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.state >> 33) % n.max(1)
     }
 
-    /// One thing happens to one file: a bit is flipped, or it is cut or deleted. In words.
+    /// Damages one file: flips a bit, or truncates or deletes the file. Returns a description.
     pub fn one(&mut self, data: &Path) -> String {
         let there: Vec<PathBuf> =
             FILES.iter().map(|name| data.join(name)).filter(|path| path.is_file()).collect();
@@ -60,7 +60,7 @@ impl Damages {
     }
 }
 
-/// Copies the files of a store into a folder that is there.
+/// Copies the files of a store to an existing directory.
 pub fn copy_store(from: &Path, to: &Path) {
     for name in FILES.iter().filter(|name| from.join(name).is_file()) {
         std::fs::copy(from.join(name), to.join(name)).expect("a copy");

@@ -1,7 +1,7 @@
-//! Real members of an etcd cluster, each a process of its own on this machine.
+//! Members of a real etcd cluster, each in a separate process on this machine.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,19 +10,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::hosts::Host;
+use crate::port::ReservedPort;
 
-/// How long a cluster may take to be there before a test gives up.
+/// How long a cluster may take to start before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// More than any quota that a test gives it.
+/// Maximum writes of 1 MiB, more than any quota in a test.
 const FILLS_MAX: usize = 1024;
-/// Somebody else may take a port that was free a moment ago.
+/// Maximum attempts to start, because another process can take a port that was free a moment ago.
 const STARTS_MAX: usize = 5;
 
-/// A cluster. Its members are killed and its data is deleted when it is dropped.
+/// A cluster. Dropping this value kills its members and deletes its data.
 pub struct Etcd {
     members: Vec<Member>,
-    /// All of them, as each is told of them.
+    /// The value of `--initial-cluster`, with all members.
     all: String,
+    /// So that a member can be started again.
+    _ports: Vec<ReservedPort>,
     _folder: TempDir,
 }
 
@@ -36,29 +39,31 @@ struct Member {
     data: PathBuf,
 }
 
-/// Disks that take longer, until this is dropped.
+/// Slows down disks until this value is dropped.
 pub struct SlowDisks(Vec<Child>);
 
-/// How its members are run.
+/// The options of a cluster.
 #[derive(Default)]
 pub struct EtcdOptions<'a> {
-    /// More flags for each of them.
+    /// Additional flags for each member.
     pub flags: &'a [&'a str],
-    /// They speak TLS with this certificate and key, and ask for certificates signed by this CA.
+    /// The certificate, key and CA for TLS. Members require client certificates signed by this CA.
     pub tls: Option<(&'a Path, &'a Path, &'a Path)>,
-    /// Each has a host of its own; none: all are on this one.
+    /// A separate host for each member. Empty: all run on this one.
     pub hosts: &'a [Host],
-    /// The program that is run.
+    /// They sync what they write, so that [`Etcd::slow_disks`] delays them.
+    pub syncs: bool,
+    /// The program to run instead of etcd.
     pub program: Option<&'a str>,
 }
 
 impl Etcd {
-    /// One member.
+    /// Starts a cluster with one member.
     pub fn start() -> Self {
         Self::cluster(1, &EtcdOptions::default())
     }
 
-    /// So many members, ready to be asked.
+    /// Starts a cluster with this many members, and waits until it is ready.
     pub fn cluster(n_members: usize, options: &EtcdOptions<'_>) -> Self {
         for _ in 0..STARTS_MAX {
             if let Some(cluster) = Self::try_cluster(n_members, options) {
@@ -70,9 +75,13 @@ impl Etcd {
 
     fn try_cluster(n_members: usize, options: &EtcdOptions<'_>) -> Option<Self> {
         let folder = crate::folder();
-        let address = |n: usize, port| match options.hosts.get(n) {
+        let mut ports = Vec::new();
+        let mut address = |n: usize, port| match options.hosts.get(n) {
             Some(host) => SocketAddr::new(IpAddr::V4(host.address), port),
-            None => free_address(),
+            None => {
+                ports.push(ReservedPort::any());
+                ports[ports.len() - 1].address
+            }
         };
         let peers: Vec<_> = (0..n_members).map(|n| address(n, 2380)).collect();
         let name = |n: usize| format!("m{n}");
@@ -97,8 +106,14 @@ impl Etcd {
             let clients = format!("{scheme}://{address}");
             command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
             command.args(["--listen-metrics-urls", &format!("http://{health}")]);
-            // Nobody waits longer than has to be for the first leader.
-            command.args(["--heartbeat-interval", "50", "--election-timeout", "500"]);
+            // One member leads at once. Several must not elect another because one is late on a busy machine.
+            let [heartbeat, election] =
+                if n_members == 1 { ["50", "500"] } else { ["100", "2000"] };
+            command.args(["--heartbeat-interval", heartbeat, "--election-timeout", election]);
+            // No test cuts the power. The syncs of other programs must not delay etcd until a seat is lost.
+            if !options.syncs && options.program.is_none() {
+                command.arg("--unsafe-no-fsync");
+            }
             command.args(["--log-level", "error"]).args(options.flags);
             if let Some((certificate, key, ca)) = options.tls {
                 command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
@@ -109,11 +124,11 @@ impl Etcd {
             Member { name: name(n), child, command, address, peer, health, data }
         });
         let members = members.collect();
-        let mut cluster = Self { members, all, _folder: folder };
+        let mut cluster = Self { members, all, _ports: ports, _folder: folder };
         cluster.is_up().then_some(cluster)
     }
 
-    /// Waits until every member says that it is well; `false` if one has ended instead.
+    /// Waits until every member is healthy. Returns `false` if one has ended instead.
     fn is_up(&mut self) -> bool {
         let began = Instant::now();
         for member in &mut self.members {
@@ -128,30 +143,30 @@ impl Etcd {
         true
     }
 
-    /// Where its members answer, as hosts and ports.
+    /// Returns the hosts and ports at which the members serve clients.
     pub fn addresses(&self) -> Vec<String> {
         self.members.iter().map(|member| member.address.to_string()).collect()
     }
 
-    /// Where it is, for a store under this prefix.
+    /// Returns the URL of a store under this prefix.
     pub fn url(&self, prefix: &str) -> String {
         format!("etcd://{}/{prefix}", self.addresses().join(","))
     }
 
-    /// SIGKILL, and waits until the member is gone.
+    /// Kills a member with SIGKILL, and waits for its end.
     pub fn kill(&mut self, n: usize) {
         let child = &mut self.members[n].child;
         let _ = child.kill();
         let _ = child.wait();
     }
 
-    /// Starts a member again that was killed, with what it had on disk.
+    /// Restarts a member that was killed, with its data.
     pub fn restart(&mut self, n: usize) {
         let member = &mut self.members[n];
         member.child = member.command.spawn().expect("etcd");
     }
 
-    /// Has all members begin again with what one of them had when it was saved by `etcdctl snapshot save`.
+    /// Restarts all members with the data that `etcdctl snapshot save` saved.
     pub fn put_back(&mut self, saved: &Path) {
         for n in 0..self.members.len() {
             self.kill(n);
@@ -169,7 +184,7 @@ impl Etcd {
         assert!(self.is_up(), "a member has ended");
     }
 
-    /// Has every sync of all members take so much longer.
+    /// Delays every sync of all members by this time.
     pub fn slow_disks(&self, by: Duration) -> SlowDisks {
         let inject = format!("inject=fdatasync,fsync:delay_exit={}", by.as_micros());
         let slow = |member: &Member| {
@@ -182,7 +197,7 @@ impl Etcd {
         SlowDisks(self.members.iter().map(slow).collect())
     }
 
-    /// Somebody else puts as much as there is room for.
+    /// Fills etcd up to its quota, with keys outside any store.
     pub fn fill_up(&self) {
         let value = vec![b'x'; 1 << 20];
         for n in 0..FILLS_MAX {
@@ -190,7 +205,7 @@ impl Etcd {
             command.args(["put", &format!("/fill/{n}")]).stdin(Stdio::piped());
             command.stdout(Stdio::null()).stderr(Stdio::piped());
             let mut putting = command.spawn().expect("etcdctl");
-            // It may end before it has read all of it.
+            // The process can end before it has read all of the value.
             let _ = putting.stdin.take().expect("a pipe").write_all(&value);
             let mut said = String::new();
             let _ = putting.stderr.take().expect("a pipe").read_to_string(&mut said);
@@ -202,19 +217,22 @@ impl Etcd {
         panic!("etcd is not full after {FILLS_MAX} MiB");
     }
 
-    /// Sends a member a signal.
+    /// Sends a signal to a member.
     pub fn signal(&self, n: usize, signal: Signal) {
         kill_process(Pid::from_child(&self.members[n].child), signal).expect("it is there");
     }
 
-    /// The member that leads the others.
+    /// Returns the index of the member that leads.
     pub fn leader(&self) -> usize {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             let leads = |member: &Member| {
-                let arguments = ["endpoint", "status", "--write-out=json", "--command-timeout=5s"];
-                let said = member.ctl(&arguments).ok()?;
-                let said: serde_json::Value = serde_json::from_str(&said).ok()?;
+                let mut command = member.ctl_command();
+                // As a variable: etcdctl refuses a flag beside the variable of the same name.
+                command.env("ETCDCTL_COMMAND_TIMEOUT", "5s");
+                command.args(["endpoint", "status", "--write-out=json"]);
+                let said = command.output().expect("etcdctl").stdout;
+                let said: serde_json::Value = serde_json::from_slice(&said).ok()?;
                 let status = &said[0]["Status"];
                 Some(status["leader"] == status["header"]["member_id"])
             };
@@ -227,7 +245,7 @@ impl Etcd {
         panic!("no member leads");
     }
 
-    /// Has a member lead the others that does not.
+    /// Moves etcd's leadership to another member.
     pub fn move_leader(&self) {
         let (leader, other) = (self.leader(), (self.leader() + 1) % self.members.len());
         let said = self.members[other].ctl(&["endpoint", "status", "--write-out=json"]);
@@ -237,12 +255,12 @@ impl Etcd {
         moved.expect("it may be moved");
     }
 
-    /// Runs `etcdctl` with these arguments against the first member; what it printed.
+    /// Runs `etcdctl` with these arguments against the first member. Returns its output.
     pub fn ctl(&self, arguments: &[&str]) -> String {
         self.try_ctl(arguments).unwrap_or_else(|why| panic!("etcdctl {arguments:?}: {why}"))
     }
 
-    /// The same; if it fails, what it said.
+    /// Runs `etcdctl` too. Returns its error output if it fails.
     pub fn try_ctl(&self, arguments: &[&str]) -> Result<String, String> {
         self.members[0].ctl(arguments)
     }
@@ -252,7 +270,7 @@ impl Member {
     fn ctl_command(&self) -> Command {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3");
-        // By default it gives up after 5 s.
+        // The default timeout is 5 s.
         command.envs([("ETCDCTL_DIAL_TIMEOUT", "60s"), ("ETCDCTL_COMMAND_TIMEOUT", "60s")]);
         command.arg("--endpoints").arg(format!("http://{}", self.address));
         command
@@ -269,7 +287,7 @@ impl Member {
 impl Drop for SlowDisks {
     fn drop(&mut self) {
         for strace in &mut self.0 {
-            // So asked, it lets go of what it traces and ends.
+            // On SIGTERM, strace detaches from the process and ends.
             let _ = kill_process(Pid::from_child(strace), Signal::TERM);
             let _ = strace.wait();
         }
@@ -283,11 +301,6 @@ impl Drop for Etcd {
             let _ = member.child.wait();
         }
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
 }
 
 fn is_well(address: SocketAddr) -> bool {

@@ -1,4 +1,4 @@
-//! A server that says whatever a test wants, true or not.
+//! A fake server that sends any response a test wants, correct or not.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,32 +6,32 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// What was asked.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Method and path.
+    /// The method and path.
     pub line: String,
-    /// In lower case.
+    /// The headers, in lower case.
     pub headers: Vec<String>,
-    /// `null` if it was no JSON.
+    /// The body, or `null` if it is not JSON.
     pub body: Value,
 }
 
 impl Question {
-    /// Does it have this header, `name: value` in lower case?
+    /// Returns whether the request has this header, as `name: value` in lower case.
     pub fn has(&self, header: &str) -> bool {
         self.headers.iter().any(|given| given == header)
     }
 }
 
-/// What is answered.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// Headers beside those that every answer has.
+    /// Headers in addition to those of every response.
     pub headers: Vec<(&'static str, String)>,
-    /// Its body.
+    /// The body of the response.
     pub body: Value,
 }
 
@@ -41,7 +41,8 @@ impl From<(u16, Value)> for Said {
     }
 }
 
-/// Answers every question with a status and JSON. Returns its URL; it lives as long as the test's process.
+/// Starts a server that responds to every request with a status and JSON. Returns its URL. It runs until the test's
+/// process ends.
 pub fn serve<A, S>(answer: A) -> String
 where
     A: Fn(&Question) -> S + Send + Sync + 'static,
@@ -53,7 +54,7 @@ where
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
-            // Whoever goes away in the middle is of no interest.
+            // Ignores errors of clients that disconnect.
             std::thread::spawn(move || drop(converse(stream, &*answer)));
         }
     });
@@ -67,7 +68,7 @@ fn converse<S: Into<Said>>(
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     while let Some(question) = read(&mut reader)? {
-        // Every command asks first whether anybody is there.
+        // Every command first checks whether the server is there.
         let is_greeting = question.line.starts_with("GET /readyz ");
         let said = if is_greeting { (200, Value::Null).into() } else { answer(&question).into() };
         let Said { status, headers, body } = said;

@@ -1,4 +1,4 @@
-//! A store that goes wrong when a test wants it to.
+//! A store that fails on request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -7,30 +7,30 @@ use leasehold_core::Limits;
 use leasehold_store::memory::MemoryStore;
 use leasehold_store::{Draft, Error, JournalSize, Loaded, Permit, Store};
 
-/// A store in memory, and what goes wrong with it.
+/// A store in memory with faults.
 #[derive(Default)]
 pub struct FaultyStore {
     store: MemoryStore,
-    /// What a test wants to go wrong.
+    /// The faults that the test requests.
     pub faults: Arc<Faults>,
 }
 
-/// Things that go wrong with stores.
+/// The faults of a store.
 #[derive(Default)]
 pub struct Faults {
-    /// Another process holds the database.
+    /// Another process has locked the database.
     pub busy: AtomicBool,
-    /// An append fails, and nobody knows how much of it happened.
+    /// An append fails, and its outcome is unknown.
     pub unknown: AtomicBool,
-    /// It is not known yet what becomes of an append. It was made once this is over.
+    /// The outcome of an append is not known yet. The append turns out to be made when this is reset.
     pub unsettled: AtomicBool,
-    /// How often it was not known.
+    /// How often the outcome was not known.
     pub n_unsettled: AtomicUsize,
     /// Another server has taken over.
     pub fenced: AtomicBool,
-    /// A thread with other things to do must not use it.
+    /// The store is too slow for a thread that has other work to do.
     pub far: AtomicBool,
-    /// No record may be longer; 0 for what a store can do.
+    /// Maximum size of a record, or 0 for the limit of the real store.
     pub record_bytes_max: AtomicUsize,
 }
 

@@ -1,4 +1,4 @@
-//! A policy, and the API keys of those it names.
+//! A policy file, and the API keys of the principals it names.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use leasehold_server::auth::NewKey;
 use tempfile::TempDir;
 
-/// The files of a policy, in a folder of their own. Its rules say `key-files = ["keys.toml"]`.
+/// The files of a policy, in a separate directory. The rules must contain `key-files = ["keys.toml"]`.
 pub struct Guarded {
     folder: TempDir,
     keys: BTreeMap<String, NewKey>,
 }
 
 impl Guarded {
-    /// These rules, and a key for each of these names.
+    /// Creates the files with these rules, and a key for each of these names.
     pub fn new(rules: &str, names: &[&str]) -> Self {
         let keys = names.iter().map(|name| (name.to_string(), NewKey::draw())).collect();
         let guarded = Self { folder: crate::folder(), keys };
@@ -23,22 +23,22 @@ impl Guarded {
         guarded
     }
 
-    /// The policy's file.
+    /// Returns the path of the policy file.
     pub fn file(&self) -> PathBuf {
         self.folder().join("auth.toml")
     }
 
-    /// The folder of all its files.
+    /// Returns the directory of the files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The key of this name; of a name nobody has, something that is none.
+    /// Returns the key of this name, or an invalid key if the name is unknown.
     pub fn key(&self, name: &str) -> &str {
         self.keys.get(name).map_or("lh_none_none", |key| &key.text)
     }
 
-    /// Takes somebody's key out of the files.
+    /// Removes a key from the files.
     pub fn revoke(&self, name: &str) {
         self.write_keys(|known| known != name);
     }

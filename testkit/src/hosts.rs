@@ -1,9 +1,11 @@
-//! Machines of their own, on this machine: network namespaces joined by a switch, whose links can be cut.
+//! Simulated hosts on this machine: network namespaces connected by a switch, whose links can be cut.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
-/// Makes the switch and so many hosts, and runs a command beside them. Everything is over when it ends.
+/// Creates the switch and the hosts, and runs a command next to them. Everything is removed when the command ends.
 const NETWORK: &str = r#"
 set -e
 ip link set lo up
@@ -25,34 +27,51 @@ done
 shift
 HOSTS="${hosts[*]}" "$@"
 "#;
-/// The link-layer address of nobody.
+/// A link-layer address that no host has.
 const NOBODY: &str = "02:00:00:00:00:99";
 
-/// Runs the rest of this test among `n` hosts: the test of this name is run once more where they are.
+/// Set inside the network: the file in which a test that runs there leaves a line.
+const RAN: &str = "HOSTS_RAN";
+
+/// Runs the rest of this test with `n` hosts: runs the test of this name again in a network with these hosts. The name
+/// is `concat!(module_path!(), "::", NAME_OF_THE_TEST)`.
+///
+/// # Panics
+///
+/// If the test fails there, and if any number of tests but one ran there.
 pub fn among_hosts(n: usize, test: &str, inside: impl FnOnce(Vec<Host>)) {
     let hosts = Host::all();
     if !hosts.is_empty() {
+        let ran = std::env::var_os(RAN).expect("the file");
+        let ran = OpenOptions::new().append(true).create(true).open(ran);
+        writeln!(ran.expect("the file"), "{test}").expect("a line");
         return inside(hosts);
     }
+    // A module path begins with the crate, the name of a test does not.
+    let (_, name) = test.split_once("::").expect("a module path");
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = folder.path().join("ran");
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.args(["bash", "-c", NETWORK, "network", &n.to_string()]);
     let program = std::env::current_exe().expect("the program of this test");
-    command.arg(program).args(["--exact", test, "--nocapture"]).stdin(Stdio::null());
-    assert!(command.status().expect("unshare").success(), "{test}");
+    command.arg(program).args(["--exact", name, "--nocapture"]).stdin(Stdio::null());
+    assert!(command.env(RAN, &ran).status().expect("unshare").success(), "{test}");
+    let ran = std::fs::read_to_string(&ran).unwrap_or_default();
+    assert_eq!(ran.lines().collect::<Vec<_>>(), [test], "exactly this test runs");
 }
 
-/// One of them.
+/// A simulated host.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// A process that does nothing but be there.
+    /// The id of an idle process in the host's namespace.
     process: String,
-    /// Where it is reached.
+    /// The address of the host.
     pub address: Ipv4Addr,
 }
 
 impl Host {
-    /// All there are; none outside [`among_hosts`].
+    /// Returns all hosts. Empty outside [`among_hosts`].
     fn all() -> Vec<Self> {
         let hosts = std::env::var("HOSTS").unwrap_or_default();
         let host = |(n, process): (u8, &str)| Self {
@@ -62,19 +81,19 @@ impl Host {
         (1..).zip(hosts.split_whitespace()).map(host).collect()
     }
 
-    /// A command on it.
+    /// Returns a command that runs on the host.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.process, program]);
         command
     }
 
-    /// The words before a program that has it run there.
+    /// Returns the shell words that make a program run on the host.
     pub fn words(&self) -> String {
         format!("exec nsenter --net --target {}", self.process)
     }
 
-    /// What it sends to `other` from now on is lost, without a word. What `other` sends to it is not.
+    /// Drops everything the host sends to `other` from now on, without an error. The other direction is not affected.
     pub fn loses(&self, other: &Self) {
         self.neighbour(&[
             "replace",
@@ -86,7 +105,7 @@ impl Host {
         ]);
     }
 
-    /// What it sends to `other` arrives again.
+    /// Restores delivery to `other`.
     pub fn reaches(&self, other: &Self) {
         self.neighbour(&["delete", &other.address.to_string()]);
     }
@@ -96,5 +115,22 @@ impl Host {
         let done = command.arg("neighbour").args(words).args(["dev", "eth0"]).output();
         let done = done.expect("ip");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_runs_once_with_its_hosts() {
+        let test = concat!(module_path!(), "::a_test_runs_once_with_its_hosts");
+        among_hosts(2, test, |hosts| assert_eq!(hosts.len(), 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "exactly this test runs")]
+    fn a_test_that_does_not_run_fails() {
+        among_hosts(1, concat!(module_path!(), "::no_such_test"), |_| ());
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests share: an HTTP client, servers in this process and in others, a terminal.
+//! Helpers for tests: an HTTP client, servers in this process and in others, and a terminal.
 
 mod bare;
 mod certificates;
@@ -10,6 +10,7 @@ mod faulty;
 mod guarded;
 mod hosts;
 mod local;
+mod port;
 mod process;
 mod seed;
 mod terminal;
@@ -25,6 +26,7 @@ pub use guarded::Guarded;
 pub use hosts::{Host, among_hosts};
 pub use hyper::Method;
 pub use local::{Local, settings};
+pub use port::{ReservedPort, nowhere};
 pub use process::{Process, wrapped};
 pub use rustix::process::Signal;
 pub use seed::seed;
@@ -32,7 +34,8 @@ pub use serde_json::{Value, json};
 pub use tempfile::TempDir;
 pub use terminal::Terminal;
 
-/// A folder that is gone after the test. On a real disk if the system's temporary files are.
+/// Returns a temporary directory that is deleted after the test. It is on a real disk if the system's temporary files
+/// are.
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }

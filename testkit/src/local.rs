@@ -1,4 +1,4 @@
-//! A server in this process, with a clock the test moves.
+//! A server in this process, with a clock that the test controls.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,21 +14,21 @@ use leasehold_store::sqlite::Space;
 
 use crate::client::Client;
 
-/// A server whose time stands still until the test moves it.
+/// A server whose clock advances only when the test does that.
 pub struct Local {
-    /// Its clock.
+    /// The clock of the server.
     pub clock: Arc<FakeClock>,
-    /// A client of it.
+    /// A client of the server.
     pub client: Client,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     /// The server itself.
     pub server: Server,
 }
 
-/// What `leasehold serve` does, on any free port, with its data in `data` or in memory.
+/// Returns the settings of `leasehold serve` on a free port, with its data in `data` or in memory.
 pub fn settings(data: Option<&Path>) -> Settings {
-    // However full the disk is that the tests run on.
+    // Makes the tests independent of the free space on this machine's disk.
     let files = files::Options { free_space_min: Some(0), ..files::Options::default() };
     Settings {
         listen: vec![http::Listen::Http(SocketAddr::from(([127, 0, 0, 1], 0)))],
@@ -43,7 +43,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         space: Space::unwatched(),
         dialects: dialect::ALL.to_vec(),
         engine: engine::Options::default(),
-        // Tests that write their requests by hand call it by one of these.
+        // The host names that tests with hand-written requests use.
         http: http::Options {
             hosts: ["a", "b", "x"].map(String::from).into(),
             ..http::Options::default()
@@ -60,39 +60,39 @@ pub fn settings(data: Option<&Path>) -> Settings {
 }
 
 impl Local {
-    /// Starts one with these settings.
+    /// Starts a server with these settings.
     pub async fn start(settings: Settings) -> Self {
         Self::start_at(settings, Arc::default()).await
     }
 
-    /// The same, with a clock that was there before.
+    /// Starts a server with an existing clock.
     pub async fn start_at(settings: Settings, clock: Arc<FakeClock>) -> Self {
         let server = Server::start_with(settings, clock.clone()).await.expect("a server");
         let address = server.address().expect("it listens on TCP");
         Self { clock, client: Client::new(address), address, server }
     }
 
-    /// One that keeps its data in `data`.
+    /// Starts a server that stores its data in `data`.
     pub async fn in_folder(data: &Path) -> Self {
         Self::start(settings(Some(data))).await
     }
 
-    /// One that keeps nothing.
+    /// Starts a server that stores nothing.
     pub async fn ephemeral() -> Self {
         Self::start(settings(None)).await
     }
 
-    /// Moves time. What falls due by it is worked off by whoever asks next.
+    /// Advances the clock. The next request processes everything that has become due.
     pub fn advance_ms(&self, ms: u64) {
         self.clock.advance(Span::from_millis(ms));
     }
 
-    /// Stops it in good order.
+    /// Stops the server in good order.
     pub async fn stop(self) {
         self.server.stop().await.expect("a good end");
     }
 
-    /// Waits until `condition` holds: for what the server does by itself, soon but not at once.
+    /// Waits until `condition` holds, for effects that the server completes in the background.
     pub async fn until(&self, what: &str, mut condition: impl AsyncFnMut(&Client) -> bool) {
         // Two minutes: only a hang takes that long, however busy the machine is.
         for _ in 0..24_000 {

@@ -1,4 +1,4 @@
-//! A server in a process of its own, to be stopped, killed and started again.
+//! A server in a separate process, which can be stopped, killed and started again.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
+use crate::port::ReservedPort;
 
 /// How long a server may take to start or to end before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// `leasehold serve`, running. Killed when dropped.
+/// A running `leasehold serve`. Dropping this value kills it.
 pub struct Process {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
-    /// A client of it.
+    /// A client of the server.
     pub client: Client,
+    /// So that it can be started again on the same port.
+    _port: Option<ReservedPort>,
 }
 
 impl Process {
@@ -27,32 +30,38 @@ impl Process {
         Self::try_start(binary, data, flags).unwrap_or_else(|why| panic!("it did not start: {why}"))
     }
 
-    /// The same; if it ends instead of listening, what it said.
+    /// Tries to start a server. Returns its output if it ends instead of listening.
     pub fn try_start(binary: &str, data: &Path, flags: &[&str]) -> Result<Self, String> {
         let port_file = unique(data);
         let mut command = Command::new(binary);
         command.arg("serve").arg("--data").arg(data);
-        if !flags.iter().any(|flag| flag.starts_with("--listen")) {
-            command.arg("--listen=127.0.0.1:0");
+        let told: Option<SocketAddr> =
+            flags.iter().find_map(|flag| flag.strip_prefix("--listen=")?.parse().ok());
+        let port = match told {
+            None if flags.iter().any(|flag| flag.starts_with("--listen")) => None,
+            None => Some(ReservedPort::any()),
+            Some(told) if told.port() == 0 => None,
+            Some(told) => ReservedPort::of(told).ok(),
+        };
+        if let (None, Some(port)) = (told, &port) {
+            command.arg(format!("--listen={}", port.address));
         }
         command.arg("--port-file").arg(&port_file).args(flags);
-        // However full the disk is that the tests run on.
+        // Makes the tests independent of the free space on this machine's disk.
         for name in ["FREE_SPACE_MIN", "DISK_RESERVE", "DISK_FREE_MIN"] {
             command.env(format!("LEASEHOLD_{name}"), "0");
         }
         let mut child = spawn(command.stderr(Stdio::piped()));
-        let port = wait_for_port(&mut child, &port_file)?;
-        // Nobody reads it from here on; a full pipe must not stop the server.
+        let number = wait_for_port(&mut child, &port_file)?;
+        // The test no longer reads the pipe. A full pipe must not stop the server.
         if let Some(mut stderr) = child.stderr.take() {
             std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         }
-        let listen = flags.iter().find_map(|flag| flag.strip_prefix("--listen="));
-        let told: Option<SocketAddr> = listen.and_then(|listen| listen.parse().ok());
         let address = match told {
-            Some(told) if !told.ip().is_unspecified() => SocketAddr::new(told.ip(), port),
-            _ => SocketAddr::from(([127, 0, 0, 1], port)),
+            Some(told) if !told.ip().is_unspecified() => SocketAddr::new(told.ip(), number),
+            _ => SocketAddr::from(([127, 0, 0, 1], number)),
         };
-        Ok(Self { child, address, client: Client::new(address) })
+        Ok(Self { child, address, client: Client::new(address), _port: port })
     }
 
     /// Sends a signal.
@@ -61,19 +70,19 @@ impl Process {
         kill_process(pid, signal).expect("it is there");
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Kills it with SIGKILL, and waits for its end.
     pub fn kill(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// SIGTERM, and how it ended.
+    /// Sends SIGTERM. Returns the exit status.
     pub fn terminate(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends on its own.
     pub fn wait(&mut self) -> ExitStatus {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
@@ -85,7 +94,7 @@ impl Process {
         panic!("it did not end");
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -98,7 +107,8 @@ impl Drop for Process {
     }
 }
 
-/// A program that was written a moment ago may still be open in a child another thread has just begun.
+/// Starts a command. A program that was just written might still be open in a child process that another thread is
+/// starting, so this is repeated.
 fn spawn(command: &mut Command) -> Child {
     let began = Instant::now();
     loop {
@@ -114,7 +124,7 @@ fn spawn(command: &mut Command) -> Child {
     }
 }
 
-/// A program in `folder` that runs `binary` after the words `before`, whatever its arguments.
+/// Writes a program to `folder` that runs `binary` after the words `before`, with any arguments.
 pub fn wrapped(folder: &Path, before: &str, binary: &str) -> String {
     let path = folder.join("wrapper");
     std::fs::create_dir_all(folder).expect("a folder");

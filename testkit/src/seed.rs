@@ -1,8 +1,8 @@
-//! Where chance begins.
+//! The seeds of random tests.
 
-/// The seed of a test that does things by chance, printed so that a failure can be repeated. It is the same each
-/// time, so that a test fails because of what was changed and not by bad luck; this variable names another, and
-/// `scripts/soak` does so with new ones.
+/// Returns the seed of a random test, and prints it so that a failure can be repeated. The seed is the same each time,
+/// so that a test fails because of a change and not by bad luck. This variable sets another seed, which `scripts/soak`
+/// does with new ones.
 #[expect(clippy::print_stdout, reason = "a failure is repeated with it")]
 pub fn seed(variable: &str) -> u64 {
     let told = std::env::var(variable).ok().and_then(|seed| seed.parse().ok());

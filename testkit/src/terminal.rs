@@ -1,22 +1,22 @@
-//! A terminal with a shell in it, driven by tmux as a person would.
+//! A terminal with a shell, driven by tmux as a person would use it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long anything may take to be seen.
+/// The time limit for any text to appear.
 const PATIENCE: Duration = Duration::from_secs(180);
 const PROMPT: &str = "ready> ";
 
-/// Closed when dropped, and whatever runs in it.
+/// A terminal. Dropping this value closes it and ends the programs in it.
 pub struct Terminal {
     socket: PathBuf,
 }
 
 impl Terminal {
-    /// A terminal of so many columns and 30 lines, with a shell in `folder` that has these variables.
+    /// Opens a terminal with this many columns and 30 lines. Its shell runs in `folder` with these variables.
     pub fn open(folder: &Path, width: u32, variables: &[(&str, &str)]) -> Self {
-        // A tmux of its own for each test, in its folder.
+        // Each test has a separate tmux server, with its socket in the test's directory.
         let terminal = Self { socket: folder.join("tmux") };
         let set: String = variables.iter().map(|(k, v)| format!("export {k}='{v}'; ")).collect();
         let shell =
@@ -28,7 +28,7 @@ impl Terminal {
         terminal
     }
 
-    /// Types keys by their tmux names: `C-c`.
+    /// Types keys by their tmux names, such as `C-c`.
     pub fn keys(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
@@ -39,22 +39,22 @@ impl Terminal {
         self.keys(&["Enter"]);
     }
 
-    /// What is on it.
+    /// Returns the text on the screen.
     pub fn text(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The same, with the escapes that colour it.
+    /// Returns the text on the screen with its color escapes.
     pub fn coloured_text(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"])
     }
 
-    /// Waits until the text is on it.
+    /// Waits until the text is on the screen.
     pub fn shows(&self, text: &str) {
         self.until(text, |shown| shown.contains(text));
     }
 
-    /// Waits until what is on it is as it should be.
+    /// Waits until the condition holds for the screen.
     pub fn until(&self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
         let began = Instant::now();
         while !is_so(&self.text()) {

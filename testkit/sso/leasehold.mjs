@@ -1,7 +1,8 @@
 // A server of ours, with an auth file that can change while it runs.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -13,6 +14,19 @@ export async function until(what, condition) {
   while (!(await condition())) {
     if (Date.now() > end) throw new Error(`never happened: ${what}`);
     await new Promise((done) => { setTimeout(done, 50); });
+  }
+}
+
+// A free port, to listen on soon and after each restart. It is below the ports that the system gives to connections and to those who listen
+// on any port, so that none of these takes it meanwhile.
+export async function freePort() {
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 22_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    if (!await once(server, 'listening').then(() => true, () => false)) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
   }
 }
 

@@ -1,4 +1,4 @@
-//! The program that retells the documents fails when something is not as they say.
+//! Tests that the program for walk-throughs fails if a document is wrong.
 
 use std::process::Command;
 

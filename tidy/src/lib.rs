@@ -1,2 +1,2 @@
-//! Nothing to call: this crate is its tests. They read the whole tree and check what a tool can check, so that
-//! people review only what a tool cannot.
+//! This crate contains only tests. They read the whole source tree and check the rules that a tool can check, so that
+//! reviewers can concentrate on the others.

@@ -1,4 +1,4 @@
-//! Three members of etcd: asked for locks by its own lock service, and used as the store of three of our servers.
+//! Three etcd members, used through etcd's own lock service, and as the store of three Leasehold servers.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +12,12 @@ use super::leasehold::{Leasehold, LeaseholdClient};
 use super::process::{self, Process};
 use super::{Client, Peer};
 
-/// How many members of etcd, and how many servers.
+/// Number of etcd members, and of servers.
 const N: usize = 3;
-/// How long one may take to lead.
+/// Time limit for creating a store, and for a server to become leader.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The members, gone when nobody uses them any more.
+/// The etcd members, which are stopped when no peer uses them any more.
 pub(crate) struct Members(Vec<Process>);
 
 impl Members {
@@ -55,7 +55,7 @@ impl Members {
     }
 }
 
-/// Its own lock service.
+/// The lock service of etcd.
 pub(crate) struct EtcdLock(pub(crate) Rc<Members>);
 
 impl Peer for EtcdLock {
@@ -100,7 +100,7 @@ impl Client for EtcdLockClient {
     }
 }
 
-/// Makes a store, once the members have agreed on a leader.
+/// Creates a store, once the members have elected a leader.
 fn init(binary: &str, store: &str) {
     let began = Instant::now();
     loop {
@@ -114,7 +114,7 @@ fn init(binary: &str, store: &str) {
     }
 }
 
-/// Servers that share a store in these members; the one that leads is asked.
+/// Servers that share a store on these members. Requests go to the leader.
 pub(crate) struct LeaseholdOnEtcd {
     servers: Vec<Leasehold>,
     leader: usize,
@@ -122,7 +122,7 @@ pub(crate) struct LeaseholdOnEtcd {
 }
 
 impl LeaseholdOnEtcd {
-    /// Under a prefix, and in folders, of this name.
+    /// Starts the servers. Their directories and the prefix of their store have this name.
     pub(crate) fn start(name: &str, data: &Path, binary: &str, members: &Rc<Members>) -> Self {
         let store = format!("etcd://{}/{name}", members.addresses().join(","));
         init(binary, &store);

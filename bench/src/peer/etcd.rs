@@ -1,4 +1,4 @@
-//! etcd: a key that must not be there, put in one transaction under a lease; its revision is the token.
+//! etcd: a lock is a key that one transaction creates, with a lease; its revision is the token.
 
 use std::path::Path;
 use std::process::Command;
@@ -51,7 +51,7 @@ impl Peer for Etcd {
 pub(crate) struct EtcdClient {
     connection: EtcdConnection,
     lease: i64,
-    /// The key of a lock taken by waiting.
+    /// The key of the lock that `wait_for` acquired.
     held: Vec<u8>,
 }
 
@@ -78,7 +78,7 @@ impl Client for EtcdClient {
         assert!(answer.succeeded());
     }
 
-    /// Its own lock service has a queue.
+    /// Uses the lock service of etcd, which has a queue.
     async fn wait_for(&mut self, key: &str) {
         let options = LockOptions::new().with_lease(self.lease);
         let answer = self.connection.lock(key, Some(options)).await.expect("an answer");

@@ -1,4 +1,4 @@
-//! A bare hyper server that answers everything with the same few bytes: what HTTP costs without anything behind it.
+//! A bare hyper server with the same short response to every request: the cost of HTTP alone.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ impl Peer for Hello {
     }
 }
 
-/// Sends what a client of ours would send.
+/// A client that sends the same requests as a Leasehold client.
 pub(crate) struct HelloClient {
     connection: Connection,
     n: usize,
@@ -63,7 +63,7 @@ impl Client for HelloClient {
     }
 }
 
-/// Serves until it is stopped.
+/// Serves until the process is stopped.
 pub(super) fn serve() {
     let address: SocketAddr = process::given_address();
     let runtime =
@@ -82,7 +82,7 @@ pub(super) fn serve() {
 }
 
 async fn hello(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    // Reads what was sent, as any server must.
+    // Reads the body of the request, as any server must.
     let _ = request.into_body().collect().await;
     Ok(Response::new(Full::new(Bytes::from_static(b"{\"hello\":\"world\"}"))))
 }

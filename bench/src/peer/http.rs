@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand: a load generator must cost less than what it measures.
+//! A minimal HTTP/1.1 client, because a load generator must cost less than what it measures.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 /// One connection with its buffers.
 pub(crate) struct Connection<S = TcpStream> {
     stream: S,
-    /// Sent with every request.
+    /// An additional header of every request.
     header: String,
     out: Vec<u8>,
     answer: Vec<u8>,
@@ -27,7 +27,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Self { stream, header: String::new(), out: Vec::new(), answer: vec![0; 8192] }
     }
 
-    /// The same with one more header, `name: value`.
+    /// Returns the connection with this additional header, `name: value`.
     pub(crate) fn with_header(self, header: &str) -> Self {
         Self { header: format!("{header}\r\n"), ..self }
     }
@@ -36,7 +36,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.send("POST", path, body).await
     }
 
-    /// Sends one request and returns status and body of its answer.
+    /// Sends one request, and returns the status and body of the response.
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, &str) {
         use std::io::Write as _;
         self.out.clear();
@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Status, and where the body is, if all of it is there.
+/// Returns the status, and the start and end of the body, if the response is complete.
 fn complete(bytes: &[u8]) -> Option<(u16, usize, usize)> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&bytes[..head]).ok()?;
@@ -74,7 +74,7 @@ fn complete(bytes: &[u8]) -> Option<(u16, usize, usize)> {
     (bytes.len() >= head + length).then_some((status, head, head + length))
 }
 
-/// What stands in a JSON answer between `after` and `until`.
+/// Returns the text between `after` and `until` in a JSON response.
 pub(super) fn cut<'a>(answer: &'a str, after: &str, until: char) -> &'a str {
     let rest = answer.split_once(after).map_or("", |(_, rest)| rest);
     rest.split(until).next().unwrap_or("")

@@ -1,4 +1,4 @@
-//! HTTP/2 with prior knowledge: many requests at a time on one connection.
+//! HTTP/2 with prior knowledge: many requests at the same time on one connection.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
-/// A stream on a connection that it may share with others.
+/// A stream on a connection that other streams can share.
 #[derive(Clone)]
 pub(crate) struct Stream {
     sender: SendRequest<Full<Bytes>>,
@@ -17,7 +17,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The first one of a new connection.
+    /// Opens a new connection, and returns a stream on it.
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("a connection");
         stream.set_nodelay(true).expect("a socket");
@@ -27,12 +27,12 @@ impl Stream {
         Self { sender, address }
     }
 
-    /// Whether its connection is of use still: it ends with the runtime it was opened in.
+    /// Returns whether the connection still works. It ends with the runtime in which it was opened.
     pub(crate) fn is_open(&self) -> bool {
         !self.sender.is_closed()
     }
 
-    /// Sends one request and returns status and body of its answer.
+    /// Sends one request, and returns the status and body of the response.
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> (u16, String) {
         let request = Request::post(format!("http://{}{path}", self.address))
             .header("content-type", "application/json")

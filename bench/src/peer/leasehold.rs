@@ -1,4 +1,4 @@
-//! Leasehold as it is shipped: all dialects, metrics, everything on disk.
+//! Leasehold with its default settings: all protocols, metrics, and all data on disk.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Leasehold {
         Self::start_in(&process::empty(data, "leasehold"), binary)
     }
 
-    /// On what is in `folder` already.
+    /// Starts a server on the existing data in `folder`.
     pub(crate) fn start_in(folder: &Path, binary: &str) -> Self {
         let address = process::free_address();
         let mut command = Command::new(binary);
@@ -50,13 +50,13 @@ impl Peer for Leasehold {
     }
 }
 
-/// The same server, asked over HTTP/2: as many at a time, up to [`STREAMS`] of them on one connection.
+/// The same server over HTTP/2: as many requests at a time, up to [`STREAMS`] of them on one connection.
 pub(crate) struct LeaseholdHttp2 {
     pub(crate) server: Leasehold,
     latest: Mutex<Option<Stream>>,
 }
 
-/// How many share a connection.
+/// Number of streams that share a connection.
 const STREAMS: usize = 64;
 
 impl LeaseholdHttp2 {
@@ -87,9 +87,9 @@ impl Peer for LeaseholdHttp2 {
     }
 }
 
-/// Whatever carries a request to the server and the answer back.
+/// A connection that sends a request to the server and returns the response.
 pub(crate) trait Carrier {
-    /// Status and body of the answer.
+    /// Returns the status and body of the response.
     async fn post<'a>(&'a mut self, path: &str, body: &str) -> (u16, Cow<'a, str>);
 }
 
@@ -110,7 +110,7 @@ impl Carrier for Stream {
 pub(crate) struct LeaseholdClient<C = Connection> {
     pub(crate) connection: C,
     pub(crate) n: usize,
-    /// Owner, lease and token of what was taken last, as JSON members.
+    /// Owner, lease id and token of the last acquired lock, as JSON members.
     pub(crate) proof: String,
 }
 
@@ -126,7 +126,7 @@ impl<C: Carrier> LeaseholdClient<C> {
             format!("\"owner_id\":\"c{}\",\"lease_id\":\"{id}\",\"fencing_token\":{token}", self.n);
     }
 
-    /// Renews what was taken, by its proof.
+    /// Renews a lease, which `proof` identifies.
     pub(crate) async fn renew(&mut self, key: &str, proof: &str) {
         let body = format!("{{{proof},\"extend_by_ms\":60000}}");
         let (status, answer) = self.connection.post(&format!("/v1/locks/{key}/renew"), &body).await;

@@ -1,4 +1,4 @@
-//! Who is measured: each a real server of its own process, asked through its own protocol.
+//! The peers that are measured: each is a real server in a separate process, with its own protocol.
 
 mod cluster;
 mod etcd;
@@ -26,7 +26,7 @@ pub(crate) use redis::{Redis, Sync};
 pub(crate) use resp::Resp;
 pub(crate) use secured::{LeaseholdAudit, LeaseholdCredential, LeaseholdTls};
 
-/// Roles this very program plays when it is started as a peer.
+/// Runs this program as one of the peers.
 pub(crate) fn play(role: &str, data: &Path) {
     match role {
         "hello" => hello::serve(),
@@ -35,35 +35,35 @@ pub(crate) fn play(role: &str, data: &Path) {
     }
 }
 
-/// A server that is running. Dropped, it is stopped.
+/// A running server, which is stopped when dropped.
 pub(crate) trait Peer {
-    /// One connection to it.
+    /// A connection to the server.
     type Client: Client;
 
-    /// What tables call it.
+    /// Returns the name of the peer in tables.
     fn name(&self) -> &'static str;
 
-    /// Its process, for its memory.
+    /// Returns the id of the process whose memory is measured.
     fn pid(&self) -> u32;
 
-    /// All processes that answer, for their processor time.
+    /// Returns the ids of all processes whose processor time is measured.
     fn pids(&self) -> Vec<u32> {
         vec![self.pid()]
     }
 
-    /// A new connection, of its own.
+    /// Returns a new client with the number `n`.
     async fn connect(&self, n: usize) -> Self::Client;
 }
 
-/// One connection. One request at a time, no pipelining.
+/// A connection with one request at a time, without pipelining.
 pub(crate) trait Client {
-    /// Takes a lock nobody else wants. Panics if it is refused: then the measurement means nothing.
+    /// Acquires a lock that no other client wants. Panics if it is refused, because the measurement would mean nothing.
     async fn acquire(&mut self, key: &str);
 
-    /// Gives back what was taken last.
+    /// Releases the lock that was acquired last.
     async fn release(&mut self, key: &str);
 
-    /// Takes a lock everybody wants, however the server has one wait for it.
+    /// Acquires a lock that all clients want, with the kind of waiting that the server offers.
     async fn wait_for(&mut self, key: &str) {
         self.acquire(key).await;
     }

@@ -1,4 +1,4 @@
-//! What a small lock server does: HTTP, one SQLite file, one transaction for each request.
+//! A typical small lock server: HTTP, one SQLite file, one transaction for each request.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl Client for NaiveClient {
     }
 }
 
-/// Serves until it is stopped.
+/// Serves until the process is stopped.
 pub(super) fn serve(folder: &Path) {
     let database = Database::open(folder.join("locks.db")).expect("a database");
     let set_up = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS locks \

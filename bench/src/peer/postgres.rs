@@ -1,4 +1,5 @@
-//! PostgreSQL: a row with owner, expiry and token; and, for comparison, its advisory locks, which are not durable.
+//! PostgreSQL: a lock is a row with owner, expiry and token. Its advisory locks, which are not durable, are measured
+//! for comparison.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -11,7 +12,7 @@ use super::process::{self, Process};
 use super::redis::BACKOFF;
 use super::{Client, Peer};
 
-/// One server for both kinds of locks.
+/// The server, which serves both kinds of locks.
 pub(crate) struct Postgres {
     process: Process,
 }
@@ -20,7 +21,6 @@ pub(crate) struct Postgres {
 #[derive(Clone)]
 pub(crate) struct Rows(Rc<Postgres>);
 
-/// Advisory locks.
 pub(crate) struct Advisory(Rc<Postgres>);
 
 impl Rows {
@@ -28,7 +28,7 @@ impl Rows {
         Self(Rc::new(Postgres::start(data)))
     }
 
-    /// The same server, asked differently.
+    /// Returns a peer for the advisory locks of the same server.
     pub(crate) fn advisory(&self) -> Advisory {
         Advisory(self.0.clone())
     }
@@ -72,7 +72,7 @@ impl Postgres {
             "host=127.0.0.1 port={} user=bench dbname=postgres",
             self.process.address.port()
         );
-        // It listens a little before it lets anybody in.
+        // PostgreSQL listens shortly before it accepts connections.
         for _ in 0..200 {
             if let Ok((client, connection)) = tokio_postgres::connect(&config, NoTls).await {
                 tokio::task::spawn_local(connection);
@@ -88,7 +88,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Debian keeps its programs apart, and it does not run as root.
+/// Debian installs the server programs outside of PATH, and PostgreSQL does not run as root.
 fn server_command(program: &str) -> Command {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions.map(|version| version.path()).max().expect("PostgreSQL is installed");

@@ -1,4 +1,4 @@
-//! A peer's process and its folder, both gone at the end.
+//! The process of a peer, which is stopped when dropped, and its directory.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,24 +8,24 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a peer may take to start or to stop.
+/// Time limit for a peer to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A process on a port of this machine.
+/// A process that listens on a port of this machine.
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Process {
-    /// Starts `command`, which will listen on `address`, with what it says in a file of `folder`.
+    /// Starts `command`, and waits until it listens on `address`. Its output goes to a file in `folder`.
     pub(crate) fn start(command: Command, address: SocketAddr, folder: &Path) -> Self {
         let process = Self::begin(command, address, folder);
         process.wait_for_port(folder);
         process
     }
 
-    /// The same; it may not listen yet.
+    /// Starts `command` like [`start`](Self::start), but does not wait until it listens.
     pub(crate) fn begin(mut command: Command, address: SocketAddr, folder: &Path) -> Self {
         let said = File::create(folder.join("said.log")).expect("a log");
         command.stdout(said.try_clone().expect("a file")).stderr(said);
@@ -38,7 +38,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until it listens.
+    /// Waits until the process listens.
     pub(crate) fn wait_for_port(&self, folder: &Path) {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
@@ -51,7 +51,7 @@ impl Process {
         panic!("it never listened: {said}");
     }
 
-    /// Asks it to stop and waits.
+    /// Interrupts the process and waits until it ends. Kills it if that takes too long.
     pub(crate) fn stop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         let began = Instant::now();
@@ -72,13 +72,13 @@ impl Drop for Process {
     }
 }
 
-/// An address nobody listens on just now.
+/// Returns an address that is not in use.
 pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
 }
 
-/// An empty folder for a peer.
+/// Creates an empty directory for a peer.
 pub(crate) fn empty(data: &Path, name: &str) -> PathBuf {
     let folder = data.join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -86,14 +86,14 @@ pub(crate) fn empty(data: &Path, name: &str) -> PathBuf {
     folder.canonicalize().expect("a folder")
 }
 
-/// This program, playing a peer.
+/// Returns the command that runs this program as a peer.
 pub(crate) fn this(role: &str, address: SocketAddr, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg("peer").arg(role).arg(folder).env("PEER_ADDRESS", address.to_string());
     command
 }
 
-/// Where this program is to listen when it plays a peer.
+/// Returns the address on which this program listens as a peer.
 pub(crate) fn given_address() -> SocketAddr {
     let address = std::env::var("PEER_ADDRESS").expect("an address");
     address.parse().expect("an address")

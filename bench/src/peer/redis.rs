@@ -1,4 +1,5 @@
-//! Redis: the lock is a key with an expiry, the token a counter beside it, each in one script and one round trip.
+//! Redis: the lock is a key with an expiry, and the token a separate counter. Each request is one script, in one round
+//! trip.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,15 +11,15 @@ use redis::aio::MultiplexedConnection;
 use super::process::{self, Process};
 use super::{Client, Peer};
 
-/// Between two tries for a lock somebody has.
+/// The pause between two tries for a lock that is held.
 pub(super) const BACKOFF: Duration = Duration::from_millis(5);
 
-/// When it makes its log durable.
+/// When Redis makes its log durable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
-    /// Before it answers.
+    /// Before it responds.
     Always,
-    /// Once a second: what was answered can be lost.
+    /// Once a second: acknowledged writes can be lost.
     Everysec,
 }
 
@@ -33,7 +34,7 @@ impl Redis {
         Self::start_in(&folder, sync)
     }
 
-    /// On what is in `folder` already.
+    /// Starts a server on the existing data in `folder`.
     pub(crate) fn start_in(folder: &Path, sync: Sync) -> Self {
         let address = process::free_address();
         let mut command = Command::new("redis-server");
@@ -106,7 +107,7 @@ pub(crate) struct RedisClient {
 }
 
 impl RedisClient {
-    /// The token, or 0.
+    /// Tries to acquire the lock. Returns the token, or 0 if the lock is held.
     pub(crate) async fn try_take(&mut self, key: &str, ttl_ms: u64) -> u64 {
         let mut call = self.take.key(key);
         call.key(format!("fence:{key}")).arg(&self.owner).arg(ttl_ms);

@@ -1,4 +1,5 @@
-//! The same RESP, spoken by hand, to Redis and to Leasehold: `SET NX PX`, and delete if equal by its SHA-1.
+//! A minimal RESP client, the same for Redis and Leasehold: `SET NX PX`, and a script by its SHA-1 that deletes if
+//! equal.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +14,7 @@ use super::{Client, Peer};
 const DELETE: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
-/// A server that speaks RESP, asked for so many locks at a time.
+/// A server that speaks RESP. Each client requests `n_at_once` locks at a time.
 pub(crate) struct Resp {
     process: Process,
     name: &'static str,
@@ -37,7 +38,7 @@ impl Resp {
     }
 }
 
-/// Each has its own, so that both may run at the same time.
+/// Returns a separate directory for each `n_at_once`, so that both can run at the same time.
 fn folder(data: &Path, n_at_once: usize) -> std::path::PathBuf {
     data.join(format!("resp-{n_at_once}"))
 }
@@ -64,7 +65,7 @@ impl Peer for Resp {
     }
 }
 
-/// One connection. A lock is `n_at_once` of them, asked for in one go.
+/// One connection. Each acquire is a pipeline of commands for `n_at_once` locks.
 pub(crate) struct RespClient {
     stream: BufReader<TcpStream>,
     owner: String,

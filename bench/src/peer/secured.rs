@@ -1,4 +1,4 @@
-//! The same server with an API key, with a token, with an audit file, and over TLS: to see what each costs.
+//! Leasehold with an API key, a token, an audit file or TLS, to measure what each costs.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ use super::http::Connection;
 use super::leasehold::{Leasehold, LeaseholdClient};
 use super::process::{self, Process};
 
-/// Whoever asks shows who they are.
+/// A server whose clients send a credential.
 pub(crate) struct LeaseholdCredential {
     name: &'static str,
     server: Leasehold,
@@ -31,7 +31,7 @@ pub(crate) struct LeaseholdCredential {
 }
 
 impl LeaseholdCredential {
-    /// By a key that may do everything.
+    /// Starts a server whose clients send a key with all rights.
     pub(crate) fn key(data: &Path, binary: &str) -> Self {
         let folder = process::empty(data, "leasehold-key");
         let file = folder.join("auth.toml");
@@ -43,7 +43,8 @@ impl LeaseholdCredential {
         Self::shown("leasehold, API key", server, key)
     }
 
-    /// By a signed token, the same one for a day: it is checked once and remembered.
+    /// Starts a server whose clients send a signed token. It is valid for a day, so the server checks it once and
+    /// remembers it.
     pub(crate) fn token(data: &Path, binary: &str) -> Self {
         let folder = process::empty(data, "leasehold-token");
         let key = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
@@ -93,7 +94,7 @@ const ISSUER: &str = "version = 1\n\
     audiences = [\"leasehold\"]\njwks-file = \"jwks.json\"\n\
     [[rule]]\nname = \"bench\"\ngroups = [\"oidc:bench\"]\nmay = [\"acquire\"]\nnamespaces = [\"*\"]\n";
 
-/// About as long as a provider makes them.
+/// Returns a token that is about as long as those of real providers.
 fn token(key: &RsaKeyPair) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
     let claims = serde_json::json!({
@@ -111,7 +112,7 @@ fn token(key: &RsaKeyPair) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-/// What happens is written to an audit file.
+/// A server that writes an audit file.
 pub(crate) struct LeaseholdAudit(Leasehold);
 
 impl LeaseholdAudit {
@@ -138,7 +139,7 @@ impl Peer for LeaseholdAudit {
     }
 }
 
-/// HTTP/1.1 over TLS 1.3.
+/// A server with HTTP/1.1 over TLS 1.3.
 pub(crate) struct LeaseholdTls {
     server: Leasehold,
     connector: TlsConnector,

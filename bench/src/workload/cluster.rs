@@ -1,4 +1,4 @@
-//! (k) three servers on three members of etcd, beside etcd's own lock service on the same members.
+//! (k) three servers on three etcd members, compared with etcd's own lock service on the same members.
 
 use super::Setting;
 use super::rates::add_table;

@@ -14,7 +14,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     let peer = Leasehold::start(&setting.data, &setting.binary);
     let n = setting.n_held;
     let progress = setting.progress("(h) expiry", 3);
-    // Slow enough for any machine to have taken them all before the first one is over.
+    // Long enough for any machine to acquire all leases before the first one expires.
     let ttl = Duration::from_secs(15 + n as u64 / 10_000);
     let due = Instant::now() + ttl;
     load::block_on(fill(&peer, n, due));
@@ -42,7 +42,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     report.at_most("(h) p99 during it, of p99 before", 3.0, during.ms(0.99) / before.ms(0.99));
 }
 
-/// All of them end at the same moment, whenever they were taken.
+/// Acquires leases that all expire at the same moment.
 async fn fill(peer: &Leasehold, n: usize, due: Instant) {
     let mut tasks = Vec::new();
     for filler in 0..N_FILLERS {

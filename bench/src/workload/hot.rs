@@ -1,4 +1,4 @@
-//! (b) one lock everybody wants: grants per second.
+//! (b) one lock that all clients want: grants per second.
 
 use super::Setting;
 use crate::contest::{self, Contender, Series};

@@ -1,4 +1,4 @@
-//! (d), (f), (g) a million locks held: the rate beside them, the memory of each, a start with them.
+//! (d), (f), (g) a million held locks: the rate with them, the memory of each, and a start with them.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::report::Report;
 
 const N_FILLERS: usize = 256;
 const TTL_MS: u64 = 86_400_000;
-/// One of the locks that are held.
+/// The name of one of the held locks.
 const HELD: &str = "held-0-0";
 
 pub(crate) fn run(setting: &Setting, report: &mut Report) {
@@ -26,7 +26,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     let redis = Redis::start(&setting.data, Sync::Always);
     let redis_memory = fill_redis(&redis, n);
     progress.inc(1);
-    // Everything is folded when the rates are compared; the sustained run shows folding.
+    // Waits until everything is folded, before the rates are compared. The sustained run includes folding.
     std::thread::sleep(Duration::from_secs(10));
     let mut ratios = Vec::new();
     let (mut beside, mut empty) = (Vec::new(), Vec::new());
@@ -118,7 +118,7 @@ fn fill_redis(peer: &Redis, n: usize) -> u64 {
     (resident_bytes(peer.pid()) - before) / n as u64
 }
 
-/// Runs them all at once, on this thread.
+/// Runs all tasks at the same time, on this thread.
 async fn all(tasks: Vec<impl Future<Output = ()>>) {
     let mut tasks: Vec<_> = tasks.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -128,7 +128,7 @@ async fn all(tasks: Vec<impl Future<Output = ()>>) {
     .await;
 }
 
-/// Redis's own compaction, so that it starts from its shortest log.
+/// Compacts the log of Redis, so that Redis starts from its shortest log.
 async fn rewrite(peer: &Redis) {
     let mut client = peer.connect(0).await;
     client.command(&["BGREWRITEAOF"]).await;
@@ -142,7 +142,8 @@ async fn rewrite(peer: &Redis) {
     panic!("redis does not finish rewriting its log");
 }
 
-/// Returns when it answers, and knows a lock from before. Both listen before they have read everything.
+/// Returns when the server responds and knows a lock from before the start. Both servers listen before they have read
+/// all data.
 async fn knows_ours(peer: &Leasehold) {
     let mut client = peer.connect(0).await;
     let (status, answer) = client.connection.send("GET", &format!("/v1/locks/{HELD}"), "").await;
@@ -154,7 +155,7 @@ async fn knows_redis(peer: &Redis) {
     for _ in 0..60_000 {
         match client.try_command(&["EXISTS", HELD]).await {
             Ok(redis::Value::Int(1)) => return,
-            // It says so while it loads.
+            // Redis sends this while it loads its data.
             Err(error) if error.code() == Some("LOADING") => {}
             other => panic!("{other:?}"),
         }
@@ -163,7 +164,7 @@ async fn knows_redis(peer: &Redis) {
     panic!("redis does not finish loading");
 }
 
-/// Seconds of a start whose files must be read from the disk, and the median of three that need not.
+/// Returns the seconds of a start that reads its files from the disk, and the median of three starts with cached files.
 fn starts<P>(start: impl Fn() -> (P, f64)) -> (f64, f64) {
     let dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();
     let (peer, first) = start();

@@ -1,4 +1,4 @@
-//! What is measured. Each workload adds its tables and targets to the report.
+//! The workloads. Each one adds its tables and goals to the report.
 
 mod cluster;
 mod expiry;
@@ -18,23 +18,23 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::contest::Pace;
 use crate::report::Report;
 
-/// What a workload is told.
+/// The settings of a run.
 pub(crate) struct Setting {
     pub(crate) pace: Pace,
     pub(crate) connections: Vec<usize>,
-    /// How many locks are held where there should be a million.
+    /// Number of held locks in the workloads that hold a million by default.
     pub(crate) n_held: usize,
-    /// How long the sustained run lasts, in seconds.
+    /// Duration of the sustained run, in seconds.
     pub(crate) sustained_s: u64,
-    /// On a real disk.
+    /// Data directory of the peers, on a real disk.
     pub(crate) data: PathBuf,
-    /// The server to measure.
+    /// Server binary to measure.
     pub(crate) binary: String,
-    /// Another build of it.
+    /// Another build of the server.
     pub(crate) rival: Option<String>,
-    /// Who takes part in (a); empty: everybody.
+    /// The peers that take part in (a); empty means all.
     pub(crate) peers: Vec<String>,
-    /// Where the chart goes.
+    /// Directory for the chart.
     pub(crate) out: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! (e) a thousand claims a second ask whether it is their turn, while (a) runs.
+//! (e) a thousand polls of waiting claims per second, while (a) runs.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     report.table("(e) claims polling at 1,000/s beside (a) at 64 connections", &["", ""], rows);
 }
 
-/// One claim that has the resource for long, and those behind it.
+/// Creates one claim that holds the resource for a long time, and returns the claims that wait behind it.
 async fn queue_up(peer: &Leasehold) -> Vec<String> {
     let mut client = peer.connect(0).await;
     let mut claims = Vec::new();
@@ -105,7 +105,8 @@ async fn poll(
         }
         let (status, answer) = connection.send("PATCH", claim, "{\"status\":\"active\"}").await;
         assert_eq!(status, 409, "{answer}");
-        // From when it should have been sent: a poll that waited for another is late, not fast.
+        // Counts from the time at which the poll was due, so that a poll that had to wait for another one counts as
+        // late.
         sample.count(next, 1);
         next += period;
     }

@@ -1,4 +1,4 @@
-//! (a) acquire and release, every connection on locks of its own.
+//! (a) acquire and release, with separate locks for every connection.
 
 use super::Setting;
 use crate::chart::{self, Line};
@@ -49,7 +49,7 @@ fn contenders(setting: &Setting) -> Vec<Contender> {
     if takes_part("token") {
         all.push(Contender::new(LeaseholdCredential::token(data, &setting.binary)));
     }
-    // Nobody set a goal for it: only for whoever asks.
+    // There is no goal for the audit file, so it is measured only on request.
     if setting.peers.iter().any(|peer| peer == "audit") {
         all.push(Contender::new(LeaseholdAudit::start(data, &setting.binary)));
     }
@@ -77,7 +77,7 @@ fn contenders(setting: &Setting) -> Vec<Contender> {
     all
 }
 
-/// A row for each, with how many times its rate ours is.
+/// Adds a table with one row for each peer, and our rate as a multiple of the rate of the peer.
 pub(super) fn add_table(report: &mut Report, title: &str, series: &[Series]) {
     let ours = contest::named(series, "leasehold");
     let row = |series: &Series| {

@@ -1,4 +1,4 @@
-//! (c) renewals at 64 connections with 10,000 leases held; and one session that keeps as many alive.
+//! (c) renewals at 64 connections with 10,000 leases held, and one session that keeps as many alive.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     report.table(&title, &columns, rows);
 }
 
-/// Each connection takes its share, then renews one after the other.
+/// Measures renewals: each connection acquires its share of the leases, and then renews them one after the other.
 async fn renew_ours(peer: &Leasehold, round: usize, seconds: f64) -> Sample {
     let mut tasks = Vec::new();
     for n in 0..N_CONNECTIONS {
@@ -119,7 +119,7 @@ async fn gather(tasks: Vec<tokio::task::JoinHandle<Sample>>, began: Instant) -> 
     all
 }
 
-/// Keep-alives a second of one session with all those leases, on one connection.
+/// Returns the keep-alives per second of one session with all those leases, on one connection.
 async fn keep_session(peer: &Leasehold, round: usize, seconds: f64) -> f64 {
     let mut client = peer.connect(0).await;
     let body = "{\"owner_id\":\"s\",\"ttl_ms\":60000}";

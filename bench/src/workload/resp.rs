@@ -1,4 +1,5 @@
-//! (j) the same RESP to Redis and to Leasehold: `SET NX PX` and delete if equal, one at a time and sixteen at once.
+//! (j) the same RESP commands to Redis and to Leasehold: `SET NX PX` and delete if equal, one at a time and sixteen at
+//! once.
 
 use super::Setting;
 use super::rates::add_table;
@@ -7,9 +8,9 @@ use crate::load::Work;
 use crate::peer::Resp;
 use crate::report::Report;
 
-/// How many connections, and how many times Redis' rate ours should be there.
+/// For each number of connections, the goal for our rate as a multiple of the rate of Redis.
 const GOALS: [(usize, f64); 3] = [(1, 0.95), (64, 1.2), (256, 1.2)];
-/// Commands in a pipeline.
+/// Number of commands in a pipeline.
 const PIPELINE: usize = 16;
 
 pub(crate) fn run(setting: &Setting, report: &mut Report) {

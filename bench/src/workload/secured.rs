@@ -1,7 +1,8 @@
-//! (l) what a credential, TLS and an audit file cost a request: everybody is asked as often, 64 connections.
+//! (l) the cost of a credential, of TLS and of an audit file per request: each server gets the same number of requests,
+//! on 64 connections.
 //!
-//! At full speed the load itself is slower with a credential, fewer requests share a commit, and each seems dearer
-//! than it is. So the goals are judged here, and (a) shows full speed.
+//! At full speed the load itself is slower with a credential, and fewer requests share a commit, so each request seems
+//! more expensive than it is. So the goals are judged here, and (a) shows full speed.
 
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use crate::peer::{Leasehold, LeaseholdAudit, LeaseholdCredential, LeaseholdTls};
 use crate::report::Report;
 
 const N_CONNECTIONS: usize = 64;
-/// Together 12,800 requests a second: about a third of what one server can do on two cores.
+/// Together 12,800 requests per second, which is about a third of what one server can handle on two cores.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// How many times the processor time of plain HTTP each may take. Nobody set a goal for the audit file.
+/// The goals for the processor time, as a multiple of that of plain HTTP. There is no goal for the audit file.
 const GOALS: [(&str, f64); 3] =
     [("leasehold, API key", 1.03), ("leasehold, token", 1.05), ("leasehold, TLS", 1.15)];
 

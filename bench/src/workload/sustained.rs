@@ -1,4 +1,4 @@
-//! (i) a long run: does it stay as fast as it began, and do its files stay small?
+//! (i) a long run, to see whether the rate stays the same and the files stay small.
 
 use std::path::Path;
 

@@ -33,6 +33,8 @@ impl Args {
             ("--answer-timeout", has_time(connections.answer_timeout)),
             ("--downloads-max", connections.downloads_max),
             ("--principal-downloads-max", connections.principal_downloads_max),
+            ("--tree-operations-max", connections.tree_operations_max),
+            ("--principal-tree-operations-max", connections.principal_tree_operations_max),
             ("--name-bytes-max", limits.name_bytes_max),
             ("--namespace-bytes-max", limits.namespace_bytes_max),
             ("--owner-bytes-max", limits.owner_bytes_max),

@@ -33,6 +33,11 @@ pub(super) struct ConnectionArgs {
     /// How long a restricted connection may take to send a request, or stay without one.
     #[arg(long, env = "LEASEHOLD_RESTRICTED_TIMEOUT", default_value = "1s")]
     restricted_timeout: DurationArg,
+    /// Maximum connections that the server keeps for up to 5 seconds after the last response, in addition to
+    /// connections-max, so that a client that is still sending gets the response; at most a quarter for one address.
+    /// Further connections are closed immediately.
+    #[arg(long, env = "LEASEHOLD_LINGERING_MAX", default_value_t = 500)]
+    lingering_max: usize,
     /// Most HTTP/2 requests in progress, over all connections. More are restricted.
     #[arg(long, env = "LEASEHOLD_STREAMS_MAX", default_value_t = 20_000)]
     streams_max: usize,
@@ -80,6 +85,14 @@ pub(super) struct ConnectionArgs {
     /// in connections-per-peer-exempt. More are refused with 429.
     #[arg(long, env = "LEASEHOLD_PRINCIPAL_DOWNLOADS_MAX", default_value_t = 250)]
     pub(super) principal_downloads_max: usize,
+    /// Maximum WebDAV requests that copy, or that move or remove a folder, at the same time; more are refused with 503.
+    /// With fewer than 8, other file operations always have a thread.
+    #[arg(long, env = "LEASEHOLD_TREE_OPERATIONS_MAX", default_value_t = 7)]
+    pub(super) tree_operations_max: usize,
+    /// Maximum such requests of one principal; for anonymous clients, of one address that is not in
+    /// connections-per-peer-exempt. More are refused with 429.
+    #[arg(long, env = "LEASEHOLD_PRINCIPAL_TREE_OPERATIONS_MAX", default_value_t = 2)]
+    pub(super) principal_tree_operations_max: usize,
     /// Most streams of events at once; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_MAX", default_value_t = 10_000)]
     event_streams_max: usize,
@@ -104,6 +117,7 @@ impl ConnectionArgs {
             connections_per_peer_max: self.connections_per_peer_max,
             connections_per_peer_exempt: self.connections_per_peer_exempt.as_slice().into(),
             restricted_timeout: self.restricted_timeout.0,
+            lingering_max: self.lingering_max,
             streams_max: self.streams_max,
             principal_streams_max: self.principal_streams_max,
             keepalive_timeout: self.keepalive_timeout.0,
@@ -118,6 +132,8 @@ impl ConnectionArgs {
             principal_answers_bytes_max: self.principal_answers_bytes_max,
             downloads_max: self.downloads_max,
             principal_downloads_max: self.principal_downloads_max,
+            tree_operations_max: self.tree_operations_max,
+            principal_tree_operations_max: self.principal_tree_operations_max,
             event_streams_max: self.event_streams_max,
             principal_event_streams_max: self.principal_event_streams_max,
             trusted_proxies: self.trusted_proxies.as_slice().into(),

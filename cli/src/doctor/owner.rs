@@ -16,7 +16,7 @@ const ACCEPTS: u32 = 1 << 16;
 /// The process that listens on an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
-    /// The server that uses the data folder.
+    /// The server that uses the data directory.
     Server,
     /// This process: two settings name the same address.
     Settings,

@@ -74,5 +74,19 @@ fn in_the_clear(settings: &Args) -> Vec<String> {
              transit. Use TLS, or let only a TLS proxy reach it"
         )
     });
-    told.collect()
+    told.chain(of_peers(&settings.settings())).collect()
+}
+
+/// The listener for the other servers of a cluster, which is never encrypted.
+fn of_peers(settings: &Settings) -> Option<String> {
+    let cluster = settings.cluster.as_ref()?;
+    let peers = cluster.peers(&settings.listen);
+    let is_local = peers.ip().to_canonical().is_loopback();
+    (!is_local).then(|| {
+        let default = if cluster.peer_listen.is_none() { " (default)" } else { "" };
+        format!(
+            "--peer-listen {peers}{default} is not encrypted, and other machines can reach it: keys, tokens and the \
+             peer secret can be read in transit. Use a network that encrypts traffic, such as WireGuard"
+        )
+    })
 }

@@ -1,4 +1,4 @@
-//! Several `leasehold serve` processes with a real etcd.
+//! Clusters: several `leasehold serve` processes with a real etcd.
 
 mod history;
 mod moving;

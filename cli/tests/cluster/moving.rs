@@ -1,4 +1,4 @@
-//! Backups of a store in etcd, and stores that move between a folder and etcd.
+//! Backups of a store in etcd, and migration of stores between a data directory and etcd.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -39,7 +39,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
-/// A server of the shared store, once it leads.
+/// Starts a server on the shared store, and returns it once it leads.
 async fn leader(data: &Path, store: &str) -> Process {
     let server = Process::start(BINARY, data, &[&format!("--store={store}"), "--node-name=n1"]);
     let began = Instant::now();
@@ -89,7 +89,7 @@ async fn a_store_moves_to_etcd_and_back_with_its_leases() {
     assert!(server.terminate().success());
     does(&["verify", text(&last)]);
 
-    // Nobody leads what has moved, until somebody says that it did not.
+    // No server leads a migrated store, until an operator confirms that the new store is not in use.
     let closed = Process::start(BINARY, &node, &[&format!("--store={store}"), "--node-name=n1"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let ready = closed.client.send(Method::GET, "/readyz", None, "").await.unwrap();
@@ -182,7 +182,7 @@ fn the_store_that_the_environment_names_counts_unless_the_command_line_says_othe
         &["restore", text(&other), "--data", text(&made)],
         &format!("{} is restored", text(&made)),
     );
-    // What a server is asked has nothing to do with it.
+    // A backup through --url ignores these variables.
     let (worked, said) = asked(&["backup", "--url", "http://127.0.0.1:1"]);
     assert!(!worked && said.contains("cannot connect"), "{said}");
 

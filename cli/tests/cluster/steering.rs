@@ -1,4 +1,4 @@
-//! `leasehold cluster` and `upgrade`, and what a server that shares its store shows of itself.
+//! `leasehold cluster` and `leasehold upgrade`, and what a server of a cluster reports about itself.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 struct World {
     etcd: Etcd,
     store: String,
-    /// How etcd is reached.
+    /// The flags for connecting to etcd.
     access: Vec<String>,
     server: Process,
 }
@@ -26,12 +26,12 @@ impl World {
         Self::with(BINARY, data)
     }
 
-    /// Served by this program.
+    /// Starts a server that runs this program.
     fn with(binary: &str, data: &Path) -> Self {
         Self::on(Etcd::start(), &[], binary, data)
     }
 
-    /// On this etcd, which is reached so.
+    /// Starts a server on this etcd, with these flags for connecting to it.
     fn on(etcd: Etcd, access: &[&str], binary: &str, data: &Path) -> Self {
         let store = etcd.url("test");
         let init = Command::new(BINARY).args(["init", "--store", &store]).args(access).status();
@@ -60,7 +60,7 @@ impl World {
         serde_json::from_str(&self.does(&["cluster", "status", "--json"])).unwrap()
     }
 
-    /// A connection of its own.
+    /// Returns a client with a new connection.
     fn newcomer(&self) -> Client {
         Client::new(self.server.address)
     }
@@ -92,7 +92,7 @@ async fn an_operator_sees_and_steers_the_servers() {
     let words = world.does(&["cluster", "pause"]);
     assert!(words.contains("n1, which leads, goes on"), "{words}");
     assert_eq!(world.status()["paused"], true);
-    assert!(world.does(&["cluster", "status"]).contains("nobody takes the lead"));
+    assert!(world.does(&["cluster", "status"]).contains("no server takes the lead"));
     world.does(&["cluster", "resume"]);
     assert!(world.does(&["cluster", "resume"]).contains("were not paused"));
     assert!(world.does(&["cluster", "resume", "n1"]).contains("n1 was not drained"));
@@ -121,14 +121,14 @@ async fn an_operator_sees_and_steers_the_servers() {
 
     let words = world.does(&["cluster", "step-down"]);
     assert!(words.contains("n1 gives up the lead"), "{words}");
-    assert!(words.contains("No other server is there that could lead"), "{words}");
+    assert!(words.contains("No other server could lead"), "{words}");
     world.until("it leads no more", "/readyz", 503).await;
     let words = world.does(&["cluster", "pause"]);
-    assert!(words.contains("nobody leads at present"), "{words}");
+    assert!(words.contains("there is no leader at present"), "{words}");
     world.does(&["cluster", "resume"]);
 }
 
-/// A server reports that it cannot reach the leader, and has handed over itself.
+/// Another server reports that it cannot reach the leader, and that it has handed over leadership.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_sees_who_cannot_reach_the_leader_and_who_handed_over() {
     let folder = folder();
@@ -147,13 +147,13 @@ async fn an_operator_sees_who_cannot_reach_the_leader_and_who_handed_over() {
     assert_eq!(status["nodes"][1]["unreached"], json!({"leader": "n1", "why": "wrong_secret"}));
 }
 
-/// Somebody writes where only servers may.
+/// Another application overwrites keys that only servers should write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_somebody_else_wrote_does_not_blind_the_operator_and_is_mended() {
     let folder = folder();
     let world = World::new(folder.path());
     world.until("it leads", "/readyz", 200).await;
-    // A server puts its own key anew.
+    // The server registers itself again.
     world.etcd.ctl(&["put", "/test/node/n1", "garbage"]);
     let began = Instant::now();
     while world.status()["nodes"][0]["node"] != "n1" {
@@ -164,7 +164,7 @@ async fn what_somebody_else_wrote_does_not_blind_the_operator_and_is_mended() {
     world.etcd.ctl(&["put", "/test/leader", "garbage"]);
     world.until("it leads no more", "/leaderz", 503).await;
     let shown = world.does(&["cluster", "status"]);
-    for words in ["leader    nobody", "leasehold cluster forget-node n2", "step-down deletes it"] {
+    for words in ["leader    none", "leasehold cluster forget-node n2", "step-down deletes it"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     world.does(&["cluster", "forget-node", "n2"]);
@@ -208,7 +208,7 @@ async fn a_server_that_shares_its_store_shows_what_it_is_and_how_etcd_is() {
 #[test]
 fn a_server_that_still_looks_for_etcd_stops_when_it_is_told_to() {
     let folder = folder();
-    // It takes connections and says nothing.
+    // This listener accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = format!("--store=etcd://{}/test", silent.local_addr().unwrap());
     let mut command = Command::new(BINARY);
@@ -216,7 +216,7 @@ fn a_server_that_still_looks_for_etcd_stops_when_it_is_told_to() {
     let mut server = command.arg(folder.path()).stderr(Stdio::null()).spawn().unwrap();
     drop(silent.accept().unwrap());
     kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
-    // If it had not heard that, it would end with 1, because it finds no store.
+    // A server that misses the signal ends with 1 instead, because it finds no store.
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }
 
@@ -255,7 +255,7 @@ fn a_password_in_an_address_is_refused_and_not_repeated() {
     assert!(!worked && text.contains("a store in etcd is given by --store"), "{text}");
 }
 
-/// Whoever reads the log learns of which member it is, and why.
+/// The log names the member and the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_without_etcd_says_which_member_does_not_answer_and_why() {
     let folder = folder();
@@ -281,7 +281,7 @@ async fn a_leader_without_etcd_says_which_member_does_not_answer_and_why() {
     world.until("it leads again", "/readyz", 200).await;
 }
 
-/// The file is read whenever etcd asks who we are.
+/// The server reads the password file each time etcd requests authentication.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_password_can_be_changed_and_a_wrong_one_is_said_to_be_refused() {
     let (folder, etcd) = (folder(), Etcd::start());

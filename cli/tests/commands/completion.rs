@@ -1,4 +1,4 @@
-//! Completions, by the shells themselves.
+//! Completion scripts, run by the shells themselves.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use leasehold_testkit::Terminal;
 
 use crate::{BINARY, Ended, World, command};
 
-/// A server with two locks, and the script for a shell.
+/// A server with locks, and the completion script for a shell.
 struct Completed {
     world: World,
     shell: &'static str,
@@ -29,7 +29,7 @@ impl Completed {
         self.world.folder.path().join("script").display().to_string()
     }
 
-    /// Where the binary is.
+    /// Returns a PATH that contains the directory of the binary.
     fn path() -> String {
         let folder = Path::new(BINARY).parent().unwrap().display();
         format!("{folder}:{}", std::env::var("PATH").unwrap_or_default())
@@ -46,7 +46,7 @@ impl Completed {
         ended.out.lines().map(str::to_owned).collect()
     }
 
-    /// What bash offers for the last of these words.
+    /// Returns what bash offers for the last word of the line.
     fn bash(&self, line: &str) -> Vec<String> {
         let words: Vec<_> = line.split(' ').collect();
         let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
@@ -59,7 +59,7 @@ impl Completed {
         ))
     }
 
-    /// The same of fish, without what it says of them.
+    /// Returns what fish offers for the last word of the line, without the descriptions.
     fn fish(&self, line: &str) -> Vec<String> {
         let offered = self.run(&format!("source {}; complete -C '{line}'", self.script()));
         let words = offered.iter().map(|it| it.split('\t').next().unwrap().to_owned());
@@ -88,7 +88,7 @@ fn bash_completes_names_of_locks_where_one_stands_and_nothing_else_there() {
     assert!(offered.contains(&"sleep".into()) && !offered.contains(&"nightly".into()));
     let offered = bash.bash("leasehold run -l nightly -l daily sle");
     assert!(offered.contains(&"sleep".into()), "{offered:?}");
-    // The words of the command are none of ours: bash falls back to files.
+    // The words of the command are not completed as lock names: bash falls back to files.
     assert_eq!(bash.bash("leasehold run nightly ls -l nig"), [""]);
 }
 
@@ -116,7 +116,8 @@ fn zsh_completes_names_of_locks_after_a_command_and_after_its_flag() {
     let home = folder.display().to_string();
     let variables = [("PATH", path.as_str()), ("LEASEHOLD_URL", &url), ("HOME", &home)];
     let screen = Terminal::open(folder, 100, &variables);
-    screen.enter("exec zsh -f");
+    screen.enter("PS1='zsh is here ' exec zsh -f");
+    screen.until("zsh", |shown| shown.trim_end().ends_with("\nzsh is here"));
     screen.enter(&format!(
         "PROMPT='z%% '; autoload -Uz compinit; compinit -u -D; source {}; clear",
         zsh.script()
@@ -141,7 +142,7 @@ fn zsh_completes_names_of_locks_after_a_command_and_after_its_flag() {
 fn no_shell_is_told_of_what_is_hidden() {
     for shell in ["bash", "fish", "zsh", "elvish", "powershell"] {
         let script = Ended::of(command(&["completions", shell]).output().unwrap()).out;
-        // Our own lines ask for names.
+        // The script itself uses hidden flags to list lock names.
         let script = script.replace("ls --all --names", "");
         for flag in ["all-words", "names", "close"] {
             for text in [format!("--{flag} "), format!("--{flag}["), format!("-l {flag} ")] {

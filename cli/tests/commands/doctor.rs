@@ -1,4 +1,4 @@
-//! `leasehold doctor` says no where `serve` does.
+//! `leasehold doctor` reports a problem wherever `leasehold serve` refuses to start.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use leasehold_testkit::{Process, Value, folder};
 
 use crate::{BINARY, Ended, World, command};
 
-/// What was found of one thing, in the order in which it is told.
+/// Returns the verdicts and findings of one check, in the order of the output.
 fn found<'a>(looked: &'a Value, check: &str) -> Vec<(&'a str, &'a str)> {
     let all = looked["findings"].as_array().unwrap().iter().filter(|found| found["check"] == check);
     all.map(|found| (found["verdict"].as_str().unwrap(), found["found"].as_str().unwrap()))
@@ -28,7 +28,7 @@ fn serve(here: &Path, flags: &[&str]) -> Ended {
     Ended::of(serve.current_dir(here).output().unwrap())
 }
 
-/// Copies of a store, each with something wrong, as settings.
+/// Creates damaged copies of a store, and returns the setting for each.
 fn damaged(here: &Path) -> [String; 4] {
     drop(Process::start(BINARY, &here.join("store"), &[]));
     let damaged = |name: &str, file: &str, damage: &dyn Fn(&Path)| {
@@ -90,15 +90,15 @@ fn what_serve_refuses_is_a_problem() {
         let refused = serve(here, &flags);
         assert_eq!(refused.code, 1, "{flags:?}: {refused:?}");
         let last: Value = serde_json::from_str(refused.err.lines().last().unwrap()).unwrap();
-        // A server speaks of its folder by its whole path.
+        // A server names its data directory by the absolute path.
         let said = last["message"].as_str().unwrap().replace(&format!("{}/", here.display()), "");
-        // Of a store that was not closed in good order, doctor reads a copy.
+        // If the store was not closed cleanly, doctor reads a copy of it, so the path in the message differs.
         let tail = why.rsplit(": ").next().unwrap();
         let part = if matches!(check, "data" | "listen") { tail } else { why };
         assert!(said.contains(part), "{flags:?}: {why}: {said}");
         let _ = fs::remove_dir_all(here.join("new"));
     }
-    // A server starts, and never takes a backup.
+    // A server starts with this setting, but never takes a backup.
     let (_, said) = doctor(here, &["--listen=127.0.0.1:0", data, "--backup-dir=plain"]);
     assert_eq!(found(&said, "backup"), [("problem", "plain is a file, not a folder")]);
     let (_, said) = doctor(here, &["--listen=127.0.0.1:0", "--data=store", "--backup-dir=."]);

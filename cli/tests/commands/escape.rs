@@ -1,8 +1,8 @@
-//! Nothing that others chose writes on the terminal of whoever looks.
+//! Names that other clients chose do not control the terminal of the user who reads them.
 
 use crate::{Ended, World};
 
-/// A name that would clear a screen, in three ways, and turn the direction of what follows.
+/// A name with control characters that would clear the screen, forge a line and reverse the writing direction.
 const NASTY: &str = "n\u{1b}[2J\u{9b}2J\nforged\u{202e}\u{7f}";
 
 fn check(ended: &Ended) {

@@ -1,22 +1,22 @@
-//! Answers that cannot be written.
+//! Commands whose output cannot be written.
 
 use std::fs::File;
 
 use crate::{Ended, World};
 
-/// What a command says whose standard output is a disk without room.
+/// Runs a command whose standard output is a full disk.
 fn into_full(world: &World, arguments: &[&str]) -> Ended {
     let full = File::options().write(true).open("/dev/full").unwrap();
     Ended::of(world.command(arguments).stdout(full).output().unwrap())
 }
 
 #[test]
-fn a_lock_whose_answer_could_not_be_written_is_given_back() {
+fn a_lock_whose_result_could_not_be_written_is_released() {
     let world = World::new();
     for format in [&[][..], &["--json"], &["--env"]] {
         let ended = into_full(&world, &[&["acquire", "db"], format].concat());
         assert_eq!(ended.code, 71, "{ended:?}");
-        assert!(ended.err.contains("so db was given back"), "{ended:?}");
+        assert!(ended.err.contains("so db was released"), "{ended:?}");
         assert_eq!(world.json(&["status", "db"])["held"], false, "{format:?}");
     }
     let ended = into_full(&world, &["run", "db", "--hold"]);

@@ -89,7 +89,7 @@ fn the_script_in_the_help_works_in_a_shell() {
     shell.args(["-c", script, BINARY]).env("LEASEHOLD_URL", world.url());
     let ended = Ended::of(shell.output().unwrap());
     assert_eq!(ended.code, 0, "{ended:?}");
-    let is_renewed = ["19m59s", "20m00s"].iter().any(|left| ended.out.contains(left));
+    let is_renewed = ["19m5", "20m00s"].iter().any(|left| ended.out.contains(left));
     assert!(is_renewed, "{ended:?}");
     assert!(ended.out.contains("nightly is given back"), "{ended:?}");
 }
@@ -105,7 +105,8 @@ fn every_command_of_one_session_is_the_same_owner_unless_told_otherwise() {
     assert_eq!(named.json()["owner_id"], "cem");
 }
 
-/// As in a container that was entered from outside: nobody there leads our terminal session or our group.
+/// As in a container that was entered from outside: the leaders of our terminal session and process group have no
+/// number there.
 #[test]
 fn without_a_leader_that_can_be_named_there_is_still_an_owner() {
     let world = World::new();

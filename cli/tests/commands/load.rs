@@ -1,4 +1,4 @@
-//! `load`, against a server that keeps its promises and some that do not.
+//! `load`, against a server that keeps its guarantees and against servers that break them.
 
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -9,9 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{BINARY, Ended, World, command, until};
 
-/// A second of 8 clients on 2 locks with this more, and its report.
-fn second(world: &World, more: &[&str]) -> Value {
-    let plan = ["--clients", "8", "--duration", "1s", "--ttl", "200ms", "--locks", "2"];
+/// Runs 8 clients on 2 locks with this TTL, for this long, with these flags. Returns the report.
+fn run(world: &World, ttl: &str, duration: &str, more: &[&str]) -> Value {
+    let plan = ["--clients", "8", "--locks", "2", "--ttl", ttl, "--duration", duration];
     let report = world.json(&[&["load"], &plan[..], more].concat());
     assert_eq!(report["n_breaches"], 0, "{report}");
     let held = world.leasehold(&["ls", "--state", "held"]);
@@ -21,7 +21,8 @@ fn second(world: &World, more: &[&str]) -> Value {
 
 #[test]
 fn clients_that_work_write_and_are_timed() {
-    let report = second(&World::new(), &["--failrate", "0", "--keeprate", "0"]);
+    // With such a long TTL, no lease ends before its client writes.
+    let report = run(&World::new(), "60s", "1s", &["--failrate", "0", "--keeprate", "0"]);
     let number = |name: &str| report[name].as_u64().unwrap();
     assert!(number("n_grants") > 0 && number("n_writes") == number("n_grants"), "{report}");
     assert_eq!(report["acquire"]["n"], report["n_grants"]);
@@ -31,7 +32,7 @@ fn clients_that_work_write_and_are_timed() {
 
 #[test]
 fn clients_that_are_paused_all_go_on_and_everything_stale_is_rejected() {
-    let report = second(&World::new(), &["--failrate", "1", "--keeprate", "0"]);
+    let report = run(&World::new(), "200ms", "1s", &["--failrate", "1", "--keeprate", "0"]);
     let n_pauses = report["n_pauses"].as_u64().unwrap();
     assert!(n_pauses > 0, "{report}");
     for stale in ["stale_writes", "stale_renewals", "stale_releases"] {
@@ -41,7 +42,7 @@ fn clients_that_are_paused_all_go_on_and_everything_stale_is_rejected() {
 
 #[test]
 fn clients_that_hold_for_longer_than_the_ttl_do_so_by_renewals() {
-    let report = second(&World::new(), &["--failrate", "0", "--keeprate", "1"]);
+    let report = run(&World::new(), "1s", "4s", &["--failrate", "0", "--keeprate", "1"]);
     let number = |name: &str| report[name].as_u64().unwrap();
     assert!(number("n_renewals") > 0 && number("n_writes") > 0, "{report}");
 }
@@ -65,7 +66,7 @@ fn promises_are_kept_over_a_kill_of_the_server() {
     assert_eq!(ended.code, 0, "{ended:?}");
 }
 
-/// What an honest answer would look like, for whoever asks.
+/// Returns the response of a correct server to an acquire.
 fn granted(question: &Question, token: u64) -> (u16, Value) {
     let owner = question.body["owner_id"].clone();
     let granted = json!({
@@ -76,7 +77,8 @@ fn granted(question: &Question, token: u64) -> (u16, Value) {
     (200, granted)
 }
 
-/// The kinds of broken promises seen of a server that answers an acquire so, and yes to everything else.
+/// Returns the kinds of breaches that are found in a server that handles acquires like this, and accepts all other
+/// requests.
 fn breaches(
     chances: &[&str],
     acquire: impl Fn(&Question) -> (u16, Value) + Send + Sync + 'static,

@@ -134,7 +134,7 @@ fn a_reader_that_has_enough_is_no_error() {
     shell.args(["-c", script, crate::BINARY]).env("LEASEHOLD_URL", world.url());
     let ended = Ended::of(shell.output().unwrap());
     assert_eq!(ended.err, "");
-    // 141 if `true` was gone before the line was written.
+    // The status is 141 if `true` ended before the line was written.
     assert!(["0\n", "141\n"].contains(&ended.out.as_str()), "{ended:?}");
 }
 

@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use leasehold_testkit::{Process, TempDir, Value, folder};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
-/// How long anything may take before a test gives up.
+/// Time limit for each step before a test fails.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A server, and a folder of the test.
+/// A server, and a directory for the test.
 struct World {
     server: Process,
     folder: TempDir,
@@ -47,19 +47,19 @@ impl World {
         format!("http://{}", self.server.address)
     }
 
-    /// `leasehold` with these arguments, for this server.
+    /// Returns the command `leasehold` with these arguments, for this server.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command(arguments);
         command.env("LEASEHOLD_URL", self.url());
         command
     }
 
-    /// The same, to its end.
+    /// Runs the command until it ends.
     fn leasehold(&self, arguments: &[&str]) -> Ended {
         Ended::of(self.command(arguments).output().expect("the binary"))
     }
 
-    /// The JSON it prints when it succeeds.
+    /// Runs the command, which must succeed, and returns its JSON output.
     fn json(&self, arguments: &[&str]) -> Value {
         let ended = self.leasehold(&[arguments, &["--json"]].concat());
         assert_eq!(ended.code, 0, "{ended:?}");
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// `leasehold` with these arguments and nothing of the environment's.
+/// Returns the command `leasehold` with these arguments, without `LEASEHOLD_` variables from the environment.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEASEHOLD_")) {
@@ -77,7 +77,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// How a command ended and what it said.
+/// The exit status and output of a command.
 #[derive(Debug)]
 struct Ended {
     code: i32,
@@ -92,13 +92,13 @@ impl Ended {
         Self { code, out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Its first line, as JSON.
+    /// Returns the first line of the output as JSON.
     fn json(&self) -> Value {
         let line = self.out.lines().next().unwrap_or_default();
         serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The rows of a table, without its head.
+    /// Returns the rows of a table, without the headings.
     fn rows(&self) -> Vec<Vec<&str>> {
         self.out.lines().skip(1).map(|line| line.split_whitespace().collect()).collect()
     }

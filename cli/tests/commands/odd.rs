@@ -1,4 +1,4 @@
-//! Servers that answer oddly: nobody is harmed by that, neither they nor whoever asks.
+//! Servers with unexpected responses: a command neither overloads the server nor misbehaves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -27,9 +27,9 @@ fn a_server_that_ends_every_wait_at_once_is_not_asked_in_a_loop() {
         assert_eq!(Ended::of(ended).code, 1);
         n_asked.load(SeqCst)
     };
-    // Somebody ended the wait: that is the answer.
+    // A wait that ends early was cancelled or revoked, so it is not repeated.
     assert_eq!(run(&["a"]), 1);
-    // The wait of several can have been in vain for another reason. It is begun anew, at most every 50 ms.
+    // A wait for several locks can also end early for other reasons. It is repeated, at most every 50 ms.
     let n_asked = run(&["-l", "a", "-l", "b"]);
     assert!((3..=60).contains(&n_asked), "{n_asked} requests in 2 s");
 }

@@ -105,7 +105,7 @@ fn every_command_shows_examples_and_no_secret() {
     assert!(leasehold(&["man", "renew"]).out.contains("LEASEHOLD_LEASE_ID"));
 }
 
-/// The exit statuses on a page of the manual.
+/// Returns the exit statuses that a page of the manual lists.
 fn statuses(page: &[&str]) -> Vec<String> {
     let page = leasehold(&[&["man"], page].concat()).out;
     let (_, section) = page.split_once(".SH \"EXIT STATUS\"").expect("a section");
@@ -133,7 +133,7 @@ fn each_page_lists_its_exit_statuses_and_the_whole_all_there_are() {
     assert_eq!(statuses(&["verify"]), ["0", "1", "64", "71", "141"]);
 }
 
-/// The last words of every command there is: `session open`.
+/// Returns the words of every command, such as `session open`.
 fn all_commands(above: &[&str]) -> Vec<Vec<String>> {
     let help = leasehold(&[above, &["--help"]].concat()).out;
     let Some((_, listed)) = help.split_once("\nCommands:\n") else {
@@ -150,7 +150,7 @@ fn all_commands(above: &[&str]) -> Vec<Vec<String>> {
 fn every_command_that_answers_answers_in_json() {
     let all = all_commands(&[]);
     assert!(all.len() > 24, "{all:?}");
-    // These go on until they are ended, or print text that is for a program already.
+    // These commands run until they are stopped, or print text for another program.
     let others = ["serve", "completions", "man"];
     for words in all.iter().filter(|words| !others.contains(&words[0].as_str())) {
         let words: Vec<_> = words.iter().map(String::as_str).collect();
@@ -222,7 +222,7 @@ fn settings_and_folders_are_told_in_json_too() {
     let doctor = ["doctor", "--data", &data, "--listen=127.0.0.1:0", "--json"];
     let looked = leasehold(&doctor);
     let found = looked.json();
-    // A machine may be slow or small: what is found is counted, whatever it is.
+    // The machine might be slow or small, so any findings are allowed, but the numbers must agree.
     let n_problems = found["problems"].as_u64().unwrap();
     assert_eq!(looked.code, i32::from(n_problems > 0), "{looked:?}");
     assert_eq!(found["healthy"], n_problems == 0, "{looked:?}");

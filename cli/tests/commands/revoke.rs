@@ -1,4 +1,4 @@
-//! `revoke` of all that somebody has.
+//! `revoke` of everything that an owner, a session or a principal holds.
 
 use leasehold_testkit::Value;
 

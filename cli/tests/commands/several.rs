@@ -1,4 +1,4 @@
-//! Several servers: commands find the one that answers, and the one that leads.
+//! Commands with several server URLs: they find a server that responds, and the leader.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -8,10 +8,9 @@ use leasehold_testkit::json;
 
 use crate::{Ended, World, command};
 
-/// Where nobody listens.
+/// Returns a URL at which no server listens.
 fn nowhere() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", free.local_addr().unwrap())
+    format!("http://{}", leasehold_testkit::nowhere())
 }
 
 fn ended(list: &str, arguments: &[&str]) -> Ended {

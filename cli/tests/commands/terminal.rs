@@ -1,10 +1,10 @@
-//! On a terminal, driven by tmux as a person would.
+//! Output on a terminal, driven by tmux as by a user.
 
 use leasehold_testkit::Terminal;
 
 use crate::{BINARY, World};
 
-/// A terminal in which `l` is `leasehold`.
+/// Opens a terminal in which `l` runs `leasehold`.
 fn open(world: &World, width: u32, variables: &[(&str, &str)]) -> Terminal {
     let url = world.url();
     let variables = [&[("LEASEHOLD_URL", url.as_str())], variables].concat();
@@ -25,7 +25,7 @@ fn ls_and_status_fit_the_terminal_and_have_bold_heads() {
     let lines: Vec<_> = text.lines().collect();
     let head = lines.iter().position(|line| line.starts_with("LOCK")).expect(&text);
     assert!(lines[head].ends_with("WAITING"), "no column is lost:\n{text}");
-    // A line that was too wide would go on in the next one.
+    // A line that is too wide would continue on the next one.
     assert!(lines[head + 1].starts_with("deploy/deploy/"), "{text}");
     assert!(lines[head + 1].contains('…') && lines[head + 1].ends_with('-'), "{text}");
     assert!(lines[head + 2].starts_with(&lock[..70]), "{text}");

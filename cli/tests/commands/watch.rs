@@ -8,7 +8,7 @@ use leasehold_testkit::{Process, Value, folder};
 
 use crate::{BINARY, PATIENCE, World, command, until};
 
-/// `leasehold watch`, running. Killed when dropped.
+/// A running `leasehold watch`, killed when dropped.
 struct Watching {
     child: Child,
     lines: Receiver<String>,
@@ -19,7 +19,7 @@ impl Watching {
         let mut command = world.command(&[&["watch"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        // Read elsewhere, so that a line that never comes fails a test and does not hang it.
+        // A separate thread reads the output, so that a missing line makes the test fail instead of hang.
         let (send, lines) = channel();
         std::thread::spawn(move || out.lines().try_for_each(|line| send.send(line.unwrap())));
         Self { child, lines }
@@ -41,7 +41,7 @@ impl Drop for Watching {
     }
 }
 
-/// The id of the first event of a lock, from which everything later can be told.
+/// Returns the id of the first event seen. A watch since this event shows all later ones.
 fn first_id(world: &World) -> String {
     let watching = Watching::start(world, &["--json", "--prefix", "first"]);
     let mut seen = None;

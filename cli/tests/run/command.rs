@@ -1,4 +1,4 @@
-//! The command: what it is given, what is passed on, how it ends.
+//! The command that `run` starts: what it receives, what is passed on, and how it ends.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -146,7 +146,7 @@ async fn nothing_is_renewed_once_the_command_has_ended() {
     let n = renewals().await;
     let held = world.server.client.get("/v1/locks/a").await;
     assert_eq!(held.get("held"), false);
-    // The next renewal would be due after a third of the ttl.
+    // The next renewal would be due after a third of the TTL.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(renewals().await, n);
 }

@@ -1,4 +1,5 @@
-//! Whoever the command started, however it hid: none of them writes when another may have the lock.
+//! All processes that the command started, however they hide: none of them writes once another client can hold the
+//! lock.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use rustix::process::{Signal, kill_process};
 
 use crate::{World, now};
 
-/// Starts a writer that leaves its group, its session and its parent, and goes on itself.
+/// Starts a writer that leaves its process group, its session and its parent, and then keeps running itself.
 const ESCAPING: &str = "setsid sh -c 'sh -c \"trap : TERM; echo \\$\\$ > pid; \
     while :; do read up _ < /proc/uptime; echo \\$up >> stamps; sleep 0.01; done\" & ' & \
     while :; do sleep 0.01; done";
@@ -59,7 +60,7 @@ fn whoever_escaped_dies_with_run_with_its_warden_and_when_it_takes_too_long() {
     for (name, flags, deed, status) in [
         ("run", &["a"][..], kill_run, 137),
         ("warden", &["a"], kill_warden, 71),
-        ("at most", &["a", "-w", "20", "--at-most", "1", "--grace-kill", "0.1"], wait, 124),
+        ("at most", &["a", "-w", "20", "--at-most", "3", "--grace-kill", "0.1"], wait, 124),
     ] {
         let _ = std::fs::remove_file(world.file("stamps"));
         let run = world.run(&[flags, &["--contain", "tree", "--ttl", "3s"]].concat(), ESCAPING);

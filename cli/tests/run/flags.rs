@@ -1,4 +1,4 @@
-//! The flags of `run`, those of `flock` first.
+//! The flags of `run`, starting with those of `flock`.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn verbose_says_what_is_done() {
     let (_, _, err) = world.ran(&["-v", "a", "true"]);
     let lines: Vec<_> = err.lines().collect();
     assert!(
-        lines[0].starts_with("leasehold: a: acquired after 0.") && lines[0].ends_with(", token 1")
+        lines[0].starts_with("leasehold: a: acquired after ") && lines[0].ends_with(", token 1")
     );
     assert_eq!(lines[1], "leasehold: running true, contained by its process tree");
     assert_eq!(world.ran(&["a", "true"]).2, "");
@@ -92,14 +92,14 @@ fn a_busy_lock_can_be_skipped_without_a_word() {
 fn a_quick_job_keeps_the_lock_as_long_as_it_should() {
     let world = World::new();
     let began = Instant::now();
-    // Longer than the lease would last: left behind, and nobody waits for it.
-    assert_eq!(world.ran(&["--at-least", "10s", "--ttl", "1s", "a", "true"]).0, 0);
+    // Longer than the TTL: `run` exits and leaves the lock held.
+    assert_eq!(world.ran(&["--at-least", "10s", "--ttl", "5s", "a", "true"]).0, 0);
     assert_eq!(world.ran(&["--skip-if-busy", "a", "touch", "again"]).0, 0);
     assert!(!world.file("again").exists(), "another host ran it again");
     assert_eq!(world.ran(&["-w", "60", "a", "true"]).0, 0);
     let held = began.elapsed();
     assert!(held >= Duration::from_secs(10), "free after {held:?}");
-    // Shorter: kept by staying.
+    // Shorter than the TTL: `run` keeps running until the time is over.
     let began = Instant::now();
     assert_eq!(world.ran(&["--at-least", "0.5", "b", "true"]).0, 0);
     assert!(began.elapsed() >= Duration::from_millis(500));
@@ -122,7 +122,7 @@ fn a_time_that_the_server_does_not_allow_is_refused_before_the_command_starts() 
     assert!(refused(&["--ttl", "61"]).contains("--ttl: must be at most 60000 ms (ttl-max)"));
     assert!(refused(&["--ttl", "1ms"]).contains("must be at least 100ms"));
     assert!(refused(&["--grace-kill", "11"]).contains("more than a third of --ttl"));
-    // Nobody was kept waiting, and nothing was left behind.
+    // The refused commands left no lease behind, so this one does not have to wait.
     assert_eq!(world.ran(&["-n", "--at-least", "60", "--ttl", "10", "a", "true"]).0, 0);
     assert_eq!(world.ran(&["-n", "a", "true"]).0, 1, "it stays held");
 }
@@ -133,7 +133,7 @@ fn a_job_that_takes_too_long_is_ended() {
     let (code, _, err) = world.ran(&["--at-most", "0.2", "a", "sleep", "1000"]);
     assert_eq!(code, 124);
     assert!(err.contains("a: the command was ended after 200ms (--at-most)"), "{err}");
-    // Deaf to SIGTERM: killed after the grace period.
+    // A command that ignores SIGTERM is killed after the grace period.
     let deaf = "trap '' TERM; while :; do sleep 0.01; done";
     let (code, ..) = world.ran(&["--at-most", "0.2", "--grace-kill", "0.2", "a", "sh", "-c", deaf]);
     assert_eq!(code, 124);
@@ -153,7 +153,7 @@ fn a_lock_can_be_held_until_the_input_ends() {
     assert_eq!(world.ran(&["-n", "a", "true"]).0, 0);
 }
 
-/// In the background of a script, in a service and in cron.
+/// As in the background of a script, in a service and in cron.
 #[test]
 fn without_an_input_a_lock_is_held_until_a_signal() {
     let world = World::new();
@@ -194,7 +194,7 @@ fn the_command_can_renew_and_is_told_everything_but_the_key() {
     let output = run.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.starts_with("a is yours for 9m59") || said.starts_with("a is yours for 10m00"),
+        said.starts_with("a is yours for 9m5") || said.starts_with("a is yours for 10m00"),
         "{said}"
     );
     for line in [
@@ -229,7 +229,8 @@ fn a_run_inside_of_itself_is_refused_at_once() {
     let skipped = format!("{QUOTED} run --skip-if-busy a touch wrong");
     assert_eq!(world.ran(&["a", "-c", &skipped]), (0, String::new(), String::new()));
     assert!(!world.file("wrong").exists());
-    // Two readers go side by side, until somebody wants to write: then each would wait for the other.
+    // Two shared leases work until another client requests the lock exclusively. Then the two commands would wait for
+    // each other.
     let reader = format!("{QUOTED} run -s a true");
     for (outer, text) in [("-s", "sharing it a second time could"), ("-x", "would never end")] {
         let (code, _, err) = world.ran(&[outer, "a", "-c", &reader]);
@@ -240,7 +241,7 @@ fn a_run_inside_of_itself_is_refused_at_once() {
     assert!(began.elapsed() < Duration::from_secs(100));
     let elsewhere = format!("{QUOTED} run --namespace other a true");
     assert_eq!(world.ran(&["a", "-c", &elsewhere]).0, 0);
-    // Variables that outlived their lease are believed by nobody.
+    // `run` ignores the variables of a lease that has ended.
     let script = format!(
         "lease=$({QUOTED} acquire a --env) && eval \"$lease\" && {QUOTED} run a true; echo $?; \
          {QUOTED} release && {QUOTED} run a true && echo free again"
@@ -283,7 +284,7 @@ fn several_locks_are_held_all_or_none() {
         let (code, _, err) = world.ran(&["-n", lock, "true"]);
         assert_eq!((code, err.contains(&format!("{lock}: "))), (1, true), "{err}");
     }
-    // One of them is in the way, so the other is not taken either.
+    // One of the locks is held, so the other is not acquired either.
     let (code, _, err) = world.ran(&["-n", "-l", "c", "-l", "b", "true"]);
     assert_eq!((code, err.contains("b: ")), (1, true), "{err}");
     assert_eq!(world.ran(&["-n", "c", "true"]).0, 0);

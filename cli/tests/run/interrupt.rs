@@ -1,4 +1,7 @@
-//! Ctrl-C as a shell expects it: in scripts, loops and pipes, beside `flock`, which has always had it.
+//! Ctrl-C as a shell expects it, in scripts, loops and pipes. `flock` serves as the reference: it handles this
+//! correctly.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use leasehold_testkit::Terminal;
 
@@ -8,7 +11,7 @@ use crate::{QUOTED, World};
 /// A way to run a command under a lock.
 struct Tool {
     name: &'static str,
-    /// What comes before the command.
+    /// The words before the command.
     line: String,
 }
 
@@ -27,7 +30,7 @@ fn script(world: &World, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-/// Runs the line, waits for it to say that it runs, presses the keys and waits for the prompt.
+/// Runs the line, waits until the command prints that it runs, presses the keys and waits for the prompt.
 fn interrupt(screen: &Terminal, line: &str, keys: &str) {
     clear(screen);
     screen.enter(line);
@@ -36,18 +39,21 @@ fn interrupt(screen: &Terminal, line: &str, keys: &str) {
     prompts(screen);
 }
 
-/// Nothing is left of what was seen before.
+/// Clears the screen, so that earlier output is not mistaken for new output.
 fn clear(screen: &Terminal) {
-    screen.enter("clear; echo cleared");
-    screen.until("a clear screen", |shown| shown.starts_with("cleared\n"));
+    // A new number each time, because the screen might still show the output of an earlier call.
+    static N: AtomicUsize = AtomicUsize::new(0);
+    let cleared = format!("cleared-{}", N.fetch_add(1, Relaxed));
+    screen.enter(&format!("clear; echo {cleared}"));
+    screen.until("a clear screen", |shown| shown.starts_with(&format!("{cleared}\n")));
 }
 
-/// The shell waits for the next line.
+/// Waits until the shell shows its prompt.
 fn prompts(screen: &Terminal) {
     screen.until("the prompt", |shown| shown.trim_end().ends_with("ready>"));
 }
 
-/// What the shell says of the last command. After an interrupt it does not go on with the line.
+/// Checks the exit status of the last command. After an interrupt, a shell does not continue with the rest of the line.
 fn ended_with(screen: &Terminal, status: u8) {
     screen.enter("echo status=$?");
     screen.shows(&format!("\nstatus={status}"));
@@ -131,15 +137,16 @@ fn a_quit_ends_the_script_and_leaves_no_core_of_ours() {
     let screen = open(&world);
     let text = format!("{QUOTED} run a sh -c 'echo runs; exec sleep 1000'\necho next >> log\n");
     let file = script(&world, "script", &text);
-    // Not bash, which ignores it.
+    // bash ignores SIGQUIT, so only dash is tested.
     interrupt(&screen, &format!("dash {file}"), "C-\\");
     ended_with(&screen, 131);
     assert_eq!(world.text("log"), "");
-    screen.enter(&format!("{QUOTED} run a -n echo it is free"));
+    // Quoted, so that the typed line is not taken for the output.
+    screen.enter(&format!("{QUOTED} run a -n echo it is 'free'"));
     screen.shows("it is free\n");
 }
 
-/// As without us: what the command makes of Ctrl-C is its own business.
+/// As without `run`, the command decides how it handles Ctrl-C.
 #[test]
 fn a_command_that_takes_the_interrupt_decides_how_it_goes_on() {
     let world = World::new();

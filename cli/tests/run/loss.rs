@@ -1,4 +1,4 @@
-//! The dangerous part: what becomes of the command when the lock is lost.
+//! The dangerous part: what happens to the command when the lock is lost.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::{BINARY, QUOTED, World, is_alive, now};
 
 const TTL: &str = "--ttl=3s";
 
-/// Writes the time since boot to `stamps`, over and over, and does not care about SIGTERM.
+/// Writes the time since boot to `stamps` in a loop, and does not end on SIGTERM.
 const STAMPING: &str = "trap 'echo term >> stamps' TERM; echo $$ > pid; \
     while :; do read up _ < /proc/uptime; echo $up >> stamps; sleep 0.01; done";
 
-/// Waits for the lock in its queue: as soon as it can be granted to another, it is. Returns when that was.
+/// Waits in the queue of the lock, so that the lock is granted as soon as possible. Returns the grant and its time.
 async fn next_grant(client: Client) -> (Response, Moment) {
     let grant = client.acquire("a", "next", 60_000, json!({"wait_ms": 600_000})).await;
     assert_eq!(grant.status, 200, "{grant:?}");
@@ -22,7 +22,7 @@ async fn next_grant(client: Client) -> (Response, Moment) {
 }
 
 impl World {
-    /// The last time the command was seen alive. `/proc/uptime` counts in hundredths and cuts off the rest.
+    /// Returns the last time the command was seen alive. `/proc/uptime` is truncated to hundredths of a second.
     fn last_stamp(&self) -> Moment {
         let stamps = self.text("stamps");
         let last = stamps.lines().rfind(|line| *line != "term").expect("it ran");
@@ -49,7 +49,7 @@ fn assert_dead_before(world: &World, granted_at: Moment) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_whose_server_is_gone_ends_before_its_lease_does() {
     let mut world = World::new();
-    let run = world.run(&["a", TTL, "--grace-kill=0.5"], STAMPING);
+    let run = world.run(&["a", TTL, "--grace-kill=0.9"], STAMPING);
     world.started();
     world.replace_server();
     let (_, granted_at) = next_grant(world.server.client.clone()).await;
@@ -86,7 +86,7 @@ async fn while_run_is_stopped_the_warden_ends_the_command_in_time() {
     println!("over {:?} after it was continued", now().since(continued_at));
 }
 
-/// A gate in a database, as the documentation has it, and a writer that tries over and over.
+/// A fencing gate in a database, as in the documentation, and a table of the accepted writes.
 const GATE: &str = "CREATE TABLE gate (resource TEXT PRIMARY KEY, token INTEGER NOT NULL); \
     CREATE TABLE writes (id INTEGER PRIMARY KEY, token INTEGER NOT NULL); \
     INSERT INTO gate VALUES ('report', 0);";
@@ -99,7 +99,7 @@ fn write_sql(token: &str) -> String {
     )
 }
 
-/// As when a whole machine is suspended: nobody gets to do anything, not even the warden.
+/// As when the whole machine is suspended: no process runs, not even the warden.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_pause_past_the_ttl_the_command_is_killed_at_once_and_its_late_write_refused() {
     let world = World::new();
@@ -116,7 +116,7 @@ async fn after_a_pause_past_the_ttl_the_command_is_killed_at_once_and_its_late_w
     world.until("it wrote", || count(&database, 1) > 0);
 
     let warden = run.warden();
-    // Not in the middle of a transaction: that would hold up everybody.
+    // The writer is not stopped within a transaction, because that would block all other writers.
     std::fs::write(world.file("hold"), "").unwrap();
     world.until("it writes no more", || world.file("idle").exists());
     run.signal(Signal::STOP);
@@ -128,7 +128,7 @@ async fn after_a_pause_past_the_ttl_the_command_is_killed_at_once_and_its_late_w
     let n_written = count(&database, 1);
     std::fs::remove_file(world.file("hold")).unwrap();
 
-    // The command wakes up first and gets to write, as it may after any pause.
+    // The command continues first and tries to write again, as it could after any pause.
     let n_tries = world.text("stamps").lines().count();
     kill_process_group(group, Signal::CONT).unwrap();
     world.until("it tried", || world.text("stamps").lines().count() > n_tries + 2);
@@ -150,7 +150,7 @@ fn count(database: &rusqlite::Connection, token: i64) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_lock_kills_its_command_at_once() {
     let world = World::new();
-    // So long that no renewal comes to tell.
+    // The TTL is so long that no renewal can report the revocation.
     let run = world.run(&["a", "--ttl=10m"], STAMPING);
     world.started();
     let reason = json!({"reason": "test"});
@@ -160,14 +160,14 @@ async fn a_revoked_lock_kills_its_command_at_once() {
     assert_eq!(run.code(), Some(75));
     let took = world.last_stamp().since(revoked_at);
     println!("the last sign of life came {took:?} after the revocation");
-    // 200 ms on a machine that has nothing else to do.
+    // It takes 200 ms on an idle machine.
     assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
 #[test]
 fn a_command_that_ends_just_after_its_lock_was_taken_away_is_told_so() {
     let world = World::new();
-    // It takes its own lock away: nobody has noticed by the time it ends.
+    // The command revokes its own lock, and ends before `run` notices.
     let script = format!("{QUOTED} revoke a --reason test > /dev/null && exit 0");
     assert_eq!(world.run(&["a"], &script).code(), Some(75));
 }
@@ -192,7 +192,7 @@ async fn a_lease_lives_through_restarts_of_the_server() {
     while now().since(began_at) < Duration::from_secs(22) {
         world.server.signal(Signal::KILL);
         world.server.wait();
-        // So that a renewal may fail meanwhile.
+        // Renewals can fail in the meantime.
         tokio::time::sleep(Duration::from_millis(500)).await;
         world.server = Process::start(BINARY, &world.file("data"), &[&listen]);
         let renewed = "lock_renew_total{result=\"success\"} 1";

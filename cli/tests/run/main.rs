@@ -1,4 +1,4 @@
-//! `leasehold run` as users meet it: real processes, real signals, a real terminal.
+//! `leasehold run` with real processes, real signals and a real terminal.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,12 +27,12 @@ use leasehold_testkit::{Process, TempDir, folder};
 use rustix::process::{Pid, Signal, kill_process};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
-/// The same as a word of a shell: its path may have spaces.
+/// The binary as a word of a shell command: its path can contain spaces.
 const QUOTED: &str = concat!("'", env!("CARGO_BIN_EXE_leasehold"), "'");
-/// How long anything may take before a test gives up.
+/// Time limit for each step before a test fails.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A server and a folder for what commands leave behind.
+/// A server, and a directory for the files that commands write.
 struct World {
     server: Process,
     folder: TempDir,
@@ -43,7 +43,7 @@ impl World {
         Self::with(&[])
     }
 
-    /// With these flags of the server.
+    /// Starts the server with these flags.
     fn with(flags: &[&str]) -> Self {
         let folder = folder();
         let server = Process::start(BINARY, &folder.path().join("data"), flags);
@@ -54,20 +54,20 @@ impl World {
         self.folder.path().join(name)
     }
 
-    /// What a command wrote there so far.
+    /// Returns what commands have written to this file so far.
     fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.file(name)).unwrap_or_default()
     }
 
-    /// Kills the server. The one that takes its place has the same data and another port, so that whoever knew the
-    /// old one does not find it.
+    /// Kills the server and starts one with the same data on another port, so that clients of the old server do not
+    /// find the new one.
     fn replace_server(&mut self) {
         self.server.signal(Signal::KILL);
         self.server.wait();
         self.server = Process::start(BINARY, &self.file("data"), &[]);
     }
 
-    /// `leasehold run FLAGS -- sh -c SCRIPT`, in the folder.
+    /// Starts `leasehold run FLAGS -- sh -c SCRIPT` in the directory.
     fn run(&self, flags: &[&str], script: &str) -> Running {
         self.run_command(flags, &["sh", "-c", script])
     }
@@ -77,7 +77,8 @@ impl World {
         Running { child: self.leasehold_run(&words).spawn().expect("the binary") }
     }
 
-    /// `leasehold run WORDS`, in the folder, with nothing of the environment's.
+    /// Returns the command `leasehold run WORDS` for the directory, without `LEASEHOLD_` variables from the
+    /// environment.
     fn leasehold_run(&self, words: &[&str]) -> Command {
         let mut run = Command::new(BINARY);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEASEHOLD_")) {
@@ -89,7 +90,7 @@ impl World {
         run
     }
 
-    /// The same, to its end: its status and what it said.
+    /// Runs the command until it ends, and returns its status, output and errors.
     fn ran(&self, words: &[&str]) -> (i32, String, String) {
         let output = self.leasehold_run(words).output().expect("the binary");
         let text = |bytes| String::from_utf8(bytes).expect("text");
@@ -112,7 +113,7 @@ impl World {
     }
 }
 
-/// `leasehold run`, running. Killed when dropped.
+/// A running `leasehold run`, killed when dropped.
 struct Running {
     child: Child,
 }
@@ -141,13 +142,13 @@ impl Running {
         panic!("it did not end");
     }
 
-    /// Its status as a shell counts: 128 and the number of the signal that ended it.
+    /// Returns the status as a shell reports it: 128 plus the number of the signal that ended the process.
     fn code(self) -> Option<i32> {
         let status = self.wait();
         status.code().or_else(|| status.signal().map(|number| 128 + number))
     }
 
-    /// The one process it started, which started the command.
+    /// Returns the only child process: the warden, which started the command.
     fn warden(&self) -> Pid {
         let ours = self.pid().as_raw_nonzero().get();
         let all = std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| {
@@ -167,7 +168,7 @@ impl Drop for Running {
     }
 }
 
-/// The fields of `/proc/PID/stat` after the name, which may contain anything.
+/// Returns the fields of `/proc/PID/stat` after the name, which can contain any character.
 fn stat(pid: i32) -> Option<Vec<String>> {
     let text =
         std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
@@ -178,7 +179,7 @@ fn parent(pid: i32) -> Option<i32> {
     stat(pid)?[1].parse().ok()
 }
 
-/// Whether it is there and not just waiting to be reaped.
+/// Returns whether the process exists and is not a zombie.
 fn is_alive(pid: i32) -> bool {
     stat(pid).is_some_and(|fields| fields[0] != "Z")
 }

@@ -1,4 +1,4 @@
-//! Where `run` is started: in a container as its first process, by cron, under nohup.
+//! The places where `run` is started: in a container as its first process, by cron, under nohup.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{BINARY, Running, World};
 
-/// The only child of a process.
+/// Returns the only child of a process.
 fn child_of(parent: i32) -> Option<i32> {
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

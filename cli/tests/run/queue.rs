@@ -1,4 +1,4 @@
-//! Several `run`s of one lock.
+//! Several `run` processes with the same lock.
 
 use leasehold_testkit::json;
 

@@ -1,17 +1,18 @@
-//! On a terminal, driven by tmux as a person would.
+//! `run` on a terminal, driven by tmux as by a user.
 
 use leasehold_testkit::{Terminal, json};
 
 use crate::{QUOTED, World};
 
-/// Says when it is there, and repeats what it is told. What is typed before, the shell may take for its own.
+/// Prints a line when it starts, and repeats its input. The shell might consume input that is typed earlier.
 const PARROT: &str = "sh -c \"echo now; exec sed -u 's/^/said: /'\"";
 
-/// A terminal in which `l` is `leasehold run`.
+/// Opens a terminal in which `l` runs `leasehold run`.
 pub(crate) fn open(world: &World) -> Terminal {
     let url = format!("http://{}", world.server.address);
     let terminal = Terminal::open(world.folder.path(), 100, &[("LEASEHOLD_URL", &url)]);
-    terminal.enter(&format!("l() {{ {QUOTED} run \"$@\"; }}; clear"));
+    terminal.enter(&format!("l() {{ {QUOTED} run \"$@\"; }}; clear; echo open"));
+    terminal.until("an open terminal", |shown| shown.starts_with("open\n"));
     terminal
 }
 
@@ -39,7 +40,7 @@ fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
     screen.shows("^C\nready>");
     screen.enter("echo status=$?");
     screen.shows("status=130");
-    screen.enter("l a -n -- echo it is free");
+    screen.enter("l a -n -- echo it is 'free'");
     screen.shows("it is free\n");
 }
 
@@ -54,13 +55,13 @@ fn a_job_can_be_stopped_and_brought_back() {
     screen.keys(&["C-z"]);
     screen.shows("Stopped");
     screen.enter("clear; echo the shell is back; fg");
-    // What is continued is the command in the function.
+    // `fg` shows the command in the function.
     screen.shows("the shell is back\n'/");
     screen.enter("two");
     screen.shows("said: two");
     screen.keys(&["C-d"]);
     screen.shows("ready>");
-    screen.enter("l a -n -- echo it is free");
+    screen.enter("l a -n -- echo it is 'free'");
     screen.shows("it is free\n");
 }
 
@@ -89,10 +90,12 @@ fn a_held_lock_can_be_put_into_the_background() {
     screen.shows("status=1");
     screen.shows("Running");
     assert!(!screen.text().contains("Stopped"), "{}", screen.text());
-    // What is typed is for the shell, and in the foreground for us again.
-    screen.enter("clear; fg");
+    // Typed input goes to the shell, and to the command again once the job is in the foreground.
+    screen.enter("clear; echo again; fg");
+    screen.shows("again\n'/");
     screen.keys(&["C-d"]);
-    screen.enter("l a -n -- echo it is free");
+    screen.shows("ready>");
+    screen.enter("l a -n -- echo it is 'free'");
     screen.shows("it is free\n");
 }
 

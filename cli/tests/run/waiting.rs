@@ -1,4 +1,4 @@
-//! What is seen while `run` waits, and when there is no server.
+//! What `run` shows while it waits, and when there is no server.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -35,24 +35,23 @@ fn in_a_pipe_nothing_is_said_while_waiting() {
 #[test]
 fn a_server_that_is_not_there_is_noticed_within_the_connect_timeout() {
     let world = World::new();
-    // Nobody listens; somebody listens and says nothing; somebody says something else.
+    // A port without a listener, a listener that sends nothing, and one that speaks another protocol.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let refused = {
-        let gone = TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}", gone.local_addr().unwrap())
-    };
+    let refused = format!("http://{}", leasehold_testkit::nowhere());
     let foreign = TcpListener::bind("127.0.0.1:0").unwrap();
     let foreign_url = format!("http://{}", foreign.local_addr().unwrap());
     std::thread::spawn(move || {
         for mut stream in foreign.incoming().flatten() {
+            // What was not read would reset the connection before the client has read the line.
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
             let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.9\r\n");
         }
     });
     let silent_url = format!("http://{}", silent.local_addr().unwrap());
-    for (url, why) in [
-        (&refused, "connection refused"),
-        (&silent_url, "no answer within 1s"),
-        (&foreign_url, "no answer in HTTP"),
+    for (url, timeout, why) in [
+        (&refused, "20", "connection refused"),
+        (&silent_url, "1", "no answer within 1s"),
+        (&foreign_url, "20", "no answer in HTTP"),
     ] {
         for words in [
             &["run", "a", "touch", "wrong"][..],
@@ -61,7 +60,7 @@ fn a_server_that_is_not_there_is_noticed_within_the_connect_timeout() {
             &["ls"],
         ] {
             let words =
-                [&words[..1], &["--url", url, "--connect-timeout", "1"], &words[1..]].concat();
+                [&words[..1], &["--url", url, "--connect-timeout", timeout], &words[1..]].concat();
             let mut command = std::process::Command::new(BINARY);
             let began = Instant::now();
             let output = command.args(&words).current_dir(world.folder.path()).output().unwrap();

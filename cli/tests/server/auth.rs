@@ -1,4 +1,4 @@
-//! Keys, rules and who is let in, with the real binary.
+//! Keys, rules and access with the real binary.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The key that was shown.
+/// Returns the key that the command printed.
 fn key(output: &Output) -> String {
     let shown = text(&output.stdout);
     let key = shown.lines().find(|line| line.starts_with("lh_")).map(str::to_owned);
@@ -54,7 +54,7 @@ async fn a_server_knows_the_keys_that_were_made_for_it() {
     let auth = format!("--auth-file={}", world.path("auth.toml").display());
     let process = Process::start(BINARY, &world.path("data"), &[&auth]);
     let url = format!("http://{}", process.address);
-    // Made while the server runs.
+    // Created while the server runs.
     let create = [
         "key",
         "create",
@@ -105,14 +105,14 @@ async fn a_key_counts_as_revoked_when_the_server_says_so() {
     let auth = format!("--auth-file={}", world.path("auth.toml").display());
     let process = Process::start(BINARY, &world.path("data"), &[&auth]);
     let url = format!("http://{}", process.address);
-    // Whoever may not ask cannot be told, and nobody claims what is not known.
+    // A key without the right `admin` cannot check the revocation, so the command does not claim that it worked.
     let reader = key(&world.run(&["key", "create", "--name", "reader"]));
     world.run(&["key", "create", "--name", "gone"]);
     let gone = ["key", "revoke", "--name", "gone", "--url", &url];
     let mut tries = 0;
     let refused = loop {
         let refused = world.run_with(&gone, &[("LEASEHOLD_API_KEY", &reader)]);
-        // Until the server knows that key, it does not know who asks.
+        // Until the server has loaded the new key, it rejects it as unknown.
         if text(&refused.stderr).contains("key:reader needs the right admin") {
             break refused;
         }
@@ -123,7 +123,7 @@ async fn a_key_counts_as_revoked_when_the_server_says_so() {
     };
     assert!(!refused.status.success());
     assert!(text(&refused.stderr).contains("it is not known whether the server"), "{refused:?}");
-    // An admin that takes its own key away is refused from then on, which is the answer.
+    // An admin that revokes its own key is rejected from then on, which confirms the revocation.
     let own = ["key", "revoke", "--name", "admin", "--url", &url];
     let revoked = world.run_with(&own, &[("LEASEHOLD_API_KEY", &admin)]);
     assert!(text(&revoked.stdout).contains("refuses them"), "{revoked:?}");
@@ -143,10 +143,10 @@ async fn a_revocation_that_stopped_half_way_is_finished_by_repeating_it() {
     assert!(world.run_with(&acquired, &[("LEASEHOLD_API_KEY", &ci)]).status.success());
     let revoke = |url: &str, credential: &[(&str, &str)], more: &[&str]| {
         let words = ["key", "revoke", "--name", "ci", "--end-leases", "--url", url];
-        let words = [&words[..], &["--connect-timeout", "0.2"], more].concat();
+        let words = [&words[..], more].concat();
         world.run_with(&words, credential)
     };
-    // What cannot work changes nothing.
+    // Requests that cannot work change nothing.
     let nobody = revoke(&url, &[], &[]);
     assert_eq!(nobody.status.code(), Some(64), "{nobody:?}");
     assert!(text(&nobody.stderr).contains("--end-leases: needs an admin's key"), "{nobody:?}");
@@ -154,9 +154,9 @@ async fn a_revocation_that_stopped_half_way_is_finished_by_repeating_it() {
     assert_eq!(own.status.code(), Some(64), "{own:?}");
     assert!(text(&own.stderr).contains("ask with another admin's key"), "{own:?}");
     assert!(text(&world.run(&["key", "list"]).stdout).contains("ci  id "));
-    // The server is not there.
+    // The server cannot be reached.
     let admin = [("LEASEHOLD_API_KEY", admin.as_str())];
-    let half = revoke("http://127.0.0.1:1", &admin, &[]);
+    let half = revoke("http://127.0.0.1:1", &admin, &["--connect-timeout", "0.2"]);
     assert_eq!(half.status.code(), Some(68), "{half:?}");
     let said = text(&half.stderr);
     assert!(said.contains("took 1 key(s) out of the file all the same"), "{said}");
@@ -383,7 +383,7 @@ fn a_key_is_not_sent_in_the_clear_to_another_machine() {
     let refused = world.run_with(&words, &[("LEASEHOLD_API_KEY", "lh_a_b")]);
     assert_eq!(refused.status.code(), Some(64));
     assert!(text(&refused.stderr).contains("--insecure"), "{refused:?}");
-    // Without a key, or if it is meant, it is tried.
+    // Without a key, or with --insecure, the request is sent.
     assert_eq!(world.run(&words).status.code(), Some(68));
     let meant =
         world.run_with(&[&words[..], &["--insecure"]].concat(), &[("LEASEHOLD_API_KEY", "lh_a_b")]);

@@ -1,4 +1,4 @@
-//! Backups of a server at work, and what is restored from them.
+//! Backups of a server under load, and restoring them.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ fn text(path: &Path) -> &str {
 
 type Tokens = Arc<Mutex<BTreeMap<String, BTreeSet<u64>>>>;
 
-/// Acquires and releases until told to stop, noting every token.
+/// Acquires and releases until `stop` is set, and records every token.
 async fn load(client: Client, n: usize, tokens: Tokens, stop: Arc<AtomicBool>) {
     let mut round = 0;
     while !stop.load(SeqCst) {
@@ -43,7 +43,7 @@ async fn load(client: Client, n: usize, tokens: Tokens, stop: Arc<AtomicBool>) {
     }
 }
 
-/// The id of the next event, made to happen.
+/// Causes an event and returns its id.
 async fn event_id(server: &Process) -> String {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     let mut stream = tokio::net::TcpStream::connect(server.address).await.expect("accepted");
@@ -74,7 +74,7 @@ async fn a_backup_under_load_restores_and_nothing_is_handed_out_twice() {
     let backup = move || leasehold(&["backup", &copy_arg, "--data", &data_arg]);
     let (worked, said) = tokio::task::spawn_blocking(backup).await.expect("no panic");
     assert!(worked, "{said}");
-    // What happens from here on is not in the backup, and must not happen again after it.
+    // Later grants are not in the backup, and their tokens must not be granted again after the restore.
     tokio::time::sleep(Duration::from_millis(200)).await;
     stop.store(true, SeqCst);
     for task in tasks {

@@ -1,5 +1,5 @@
-//! Disks that fail: every sync and every write of a short run in turn, and a limit on the size of files. The
-//! server says so or stops, claims nothing that is not true, and comes back without anybody's help.
+//! Disks that fail: every sync and every write of a short run in turn, and a limit on file sizes. The server reports
+//! the error or stops, acknowledges nothing that is lost, and recovers without an operator.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,14 +15,14 @@ const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 /// More calls than one thread makes in a short run.
 const CALLS_MAX: u32 = 60;
 
-/// What the clients of a short run were told.
+/// The acknowledged requests of a short run.
 #[derive(Default)]
 struct Told {
     held: Vec<Response>,
     released: Vec<String>,
 }
 
-/// A few grants and a release, until something goes wrong.
+/// Acquires a few locks and releases one, until a request fails.
 async fn short_run(client: &Client) -> Told {
     let mut told = Told::default();
     for n in 0..4 {
@@ -45,7 +45,7 @@ async fn short_run(client: &Client) -> Told {
     told
 }
 
-/// On a disk that works again, everything that was told is true.
+/// Checks on a working disk that everything acknowledged is still true.
 async fn check(data: &Path, told: &Told) {
     let server = Process::start(BINARY, data, &[]);
     for held in &told.held {
@@ -63,14 +63,15 @@ async fn check(data: &Path, told: &Told) {
     assert!(aside.is_empty(), "nothing was damaged, but this was put aside: {aside:?}");
 }
 
-/// A store that was used once, so that what fails is not only its making.
+/// Creates a store that was used once, so that failures do not only affect its creation.
 fn used_store(folder: &Path) -> PathBuf {
     let data = folder.join("used");
     assert!(Process::start(BINARY, &data, &[]).terminate().success());
     data
 }
 
-/// Runs the server behind `before` on a copy of `store`, and then without. How much was acknowledged.
+/// Runs the server with the fault that `before` injects on a copy of `store`, and then without it. Returns the number
+/// of acknowledged requests.
 async fn survive(folder: &Path, store: &Path, before: &str, flags: &[&str]) -> usize {
     let data = folder.join("data");
     let _ = std::fs::remove_dir_all(&data);
@@ -85,15 +86,15 @@ async fn survive(folder: &Path, store: &Path, before: &str, flags: &[&str]) -> u
     let mut told = Told::default();
     if let Ok(server) = Process::try_start(&wrapped(folder, before, BINARY), &data, flags) {
         told = short_run(&server.client).await;
-        // The end folds what is left, which may fail too: how it ends is told by its exit status.
+        // The server folds the rest of the journal when it stops, which can also fail. Its exit status does not matter.
         let _ = server.terminate();
     }
     check(&data, &told).await;
     told.held.len() + told.released.len()
 }
 
-/// Lets the nth of these calls of each thread fail, for every n there is. With `file`, only calls that are
-/// about this file count: then they are rather those of the engine than those of the start.
+/// Makes the nth of these calls fail in each thread, for every n. With `file`, only calls on this file count, so that
+/// more of the failing calls are those of the engine than those of the startup.
 async fn every_call(calls: &str, error: &str, is_used: bool, file: Option<&str>, flags: &[&str]) {
     let folder = folder();
     let store = if is_used { used_store(folder.path()) } else { folder.path().join("none") };
@@ -147,13 +148,13 @@ async fn a_limit_on_the_size_of_files_loses_nothing_that_was_acknowledged() {
     assert!(n_acknowledged > 0, "no limit was large enough to prove anything");
 }
 
-/// A file system in memory, full after a while. What is left on it is copied to one with room.
+/// A file system in memory that becomes full. Its files are then copied to a disk with free space.
 #[tokio::test]
 async fn a_disk_that_is_full_loses_nothing_that_was_acknowledged_and_room_is_all_it_needs() {
     let folder = folder();
     let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
     std::fs::create_dir(&data).unwrap();
-    // A mount of its own in a namespace of its own: nothing is left of it at the end.
+    // A separate mount in a separate namespace disappears at the end.
     let namespace = mount_namespace();
     let script = format!(
         "mount -t tmpfs -o size=600k none {data} && cp -r {used}/. {data} || exit\n\"$@\" & pid=$!\n\
@@ -183,7 +184,7 @@ async fn a_disk_that_is_full_loses_nothing_that_was_acknowledged_and_room_is_all
     println!("{n} acknowledged before the disk was full, all true");
 }
 
-/// What begins a program that may mount what nobody else sees.
+/// Returns a command that starts a program in a separate mount namespace, in which it can mount file systems.
 fn mount_namespace() -> &'static str {
     match rustix::process::geteuid().is_root() {
         true => "unshare --mount",
@@ -191,8 +192,8 @@ fn mount_namespace() -> &'static str {
     }
 }
 
-/// A file system in memory with room for a few files beside what must be left free. Uploads used to end with the
-/// server.
+/// A file system in memory with space for a few files in addition to the required free space. Uploads must not use up
+/// the space of the journal, which would stop the server.
 #[tokio::test]
 async fn uploads_end_before_the_disk_of_the_journal_is_full() {
     let folder = folder();

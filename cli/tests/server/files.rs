@@ -1,4 +1,4 @@
-//! Files through a real process.
+//! Files through a real server process.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ const PIECE: usize = 1 << 20;
 /// SHA-256 of a gibibyte of zeros.
 const HASH: &str = "49bc20df15e412a64472421e13fe86ff1c5165e18b2afccf160d4dc19fe68a14";
 
-/// The most memory the process ever used, in bytes.
+/// Returns the peak memory of the process, in bytes.
 fn peak(process: &Process) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
     let status = status.expect("a process");
@@ -96,7 +96,7 @@ async fn only_a_server_nobody_else_can_reach_lets_everybody_read() {
     }
 }
 
-/// What `check-config` says.
+/// Returns the errors that `check-config` prints.
 fn checked(flags: &[&str]) -> String {
     let output = std::process::Command::new(BINARY).arg("check-config").args(flags).output();
     String::from_utf8_lossy(&output.expect("the binary").stderr).into_owned()
@@ -110,7 +110,7 @@ fn a_lock_or_session_of_files_cannot_last_longer_than_any_may() {
     assert!(refused.contains("--files-session-ttl is longer than --session-ttl-max"), "{refused}");
     let refused = checked(&["--files-namespace="]);
     assert!(refused.contains("--files-namespace"), "{refused}");
-    // What nobody said gives way.
+    // Default values adapt to the limits.
     let accepted = checked(&["--ttl-max=1s", "--session-ttl-max=1s"]);
     assert!(!accepted.contains("--files"), "{accepted}");
 }

@@ -18,7 +18,7 @@ use leasehold_testkit::{Client, Process, Response, folder, json, wrapped};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const N_HOLDERS: usize = 16;
-/// More renewals than commits fit into a write-ahead log before it is written from its beginning.
+/// Number of renewals: more than the commits that fit into the write-ahead log before SQLite reuses it from the start.
 const N_RENEWALS: usize = 1500;
 const RESERVE: u64 = 8 << 20;
 const FLAGS: [&str; 3] =
@@ -47,7 +47,7 @@ impl SmallDisk {
         Self { keeper, mounted_at: at.into() }
     }
 
-    /// What a program is started by so that it sees the disk.
+    /// Returns the command that starts a program so that it sees the disk.
     fn before(&self) -> String {
         let user = match rustix::process::geteuid().is_root() {
             true => "",
@@ -56,13 +56,13 @@ impl SmallDisk {
         format!("exec nsenter --target {} --mount {user}", self.keeper.id())
     }
 
-    /// The disk as this process can reach it.
+    /// Returns the path by which this process reaches the disk.
     fn seen(&self) -> PathBuf {
         let path = format!("/proc/{}/root{}", self.keeper.id(), self.mounted_at.display());
         path.into()
     }
 
-    /// Takes all space there is.
+    /// Fills the disk completely.
     fn fill(&self) {
         let mut options = std::fs::OpenOptions::new();
         let mut file = options.create(true).append(true).open(self.seen().join("fill")).unwrap();
@@ -71,7 +71,7 @@ impl SmallDisk {
         }
     }
 
-    /// What is on it, for SQLite: to that, the path by which this process sees it leads elsewhere.
+    /// Copies the files of the disk to `folder`. SQLite cannot open them by the path that this process uses.
     fn copy_to(&self, folder: &Path) {
         std::fs::create_dir(folder).unwrap();
         for file in std::fs::read_dir(self.seen()).unwrap().map(Result::unwrap) {
@@ -93,7 +93,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Clients that renew what they hold, one request after the other, until they are stopped.
+/// Clients that renew their leases, one request after the other, until they are stopped.
 struct Holders {
     is_over: Arc<AtomicBool>,
     n_renewals: Arc<AtomicUsize>,
@@ -170,7 +170,7 @@ async fn check_held(client: &Client, held: &[Response]) {
     }
 }
 
-/// Nothing new is granted, and the server says why.
+/// Checks that no lock is granted, and that the server reports the reason.
 async fn check_refused(client: &Client) {
     let not_ready = until(client, "/readyz", |answer| answer.status == 503).await;
     assert!(not_ready.text_of("error").contains("disk space is low"), "{not_ready:?}");
@@ -218,7 +218,7 @@ async fn on_a_full_disk_holders_renew_and_release_and_all_is_well_when_there_is_
     until(client, "/v1/locks/brief", |state| state.get("held") == false).await;
     check_refused(client).await;
 
-    // Killed, and ended in good order: a start on the full disk needs no space but the reserve.
+    // After a kill and after a clean stop, a start on the full disk needs no space but the reserve.
     server.kill();
     for is_killed in [true, false] {
         disk.fill();
@@ -261,7 +261,7 @@ async fn on_a_full_disk_holders_renew_and_release_and_all_is_well_when_there_is_
 async fn a_server_stops_only_when_its_reserve_is_used_up_and_says_where_space_is_needed() {
     let folder = folder();
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
-    // From some write on none finds space, whatever is released.
+    // From a certain write on, every write fails for lack of space, even after the reserve is released.
     let before = format!(
         "exec 2>{}\nexec strace -D -f -qq -o {} -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC:when=200+ -P {}",
         log.display(),

@@ -1,4 +1,4 @@
-//! `kill -9` at any moment: whatever was acknowledged is true afterwards.
+//! `kill -9` at any moment: every acknowledged request is still in effect afterwards.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,31 +14,31 @@ use leasehold_testkit::{Client, Process, Response, folder, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const N_CLIENTS: usize = 12;
-/// Fewer acknowledged requests would prove too little.
+/// Minimum of acknowledged requests: fewer would prove too little.
 const N_ACKNOWLEDGED_MIN: u64 = 1000;
 
-/// What a client knows of a lock only it uses.
+/// What a client knows about a lock that only this client uses.
 #[derive(Clone, Default)]
 enum Known {
-    /// The release of everything it had was acknowledged, or it never had anything.
+    /// The release of the last lease was acknowledged, or there was no lease yet.
     #[default]
     Free,
-    /// This grant was acknowledged, and nothing was asked since.
+    /// This grant was acknowledged, and no request was sent since.
     Held(Response),
-    /// Something was asked that was not answered.
+    /// A request got no response.
     Unknown,
 }
 
 #[derive(Default)]
 struct Ledger {
     locks: BTreeMap<String, Known>,
-    /// The highest token acknowledged, for each lock.
+    /// The highest acknowledged token of each lock.
     tokens: BTreeMap<String, u64>,
     n_acknowledged: u64,
     n_unknown: u64,
 }
 
-/// A seeded random number below `n`.
+/// A generator of random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -84,7 +84,7 @@ async fn work(client: Client, ledger: Arc<Mutex<Ledger>>, n: usize) {
     }
 }
 
-/// Compares what the server says after a restart with what clients were told before.
+/// Compares the state after a restart with the responses that clients got before it.
 async fn check(client: &Client, ledger: &mut Ledger) {
     for (lock, known) in &mut ledger.locks {
         let state = client.get(&format!("/v1/locks/{lock}")).await;
@@ -102,7 +102,7 @@ async fn check(client: &Client, ledger: &mut Ledger) {
             }
             Known::Free => assert_eq!(state.get("held"), false, "{lock}: {state:?}"),
             Known::Unknown => {
-                // Either may be; from here on it is known again.
+                // The lock can be held or free. Revoking it makes its state known again.
                 let reason = json!({"reason": "the client does not know"});
                 let revoked = client.post(&format!("/v1/locks/{lock}/revoke"), reason).await;
                 assert_eq!(revoked.expect("an answer").status, 200);
@@ -119,7 +119,7 @@ async fn fifty_kills_under_load_lose_nothing_that_was_acknowledged() {
     let data = data.path().join("data");
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     for round in 0..50 {
-        // Every other time the journal is folded without a pause, so that kills hit folds too.
+        // In every other round, the journal is folded without a pause, so that kills hit folds too.
         let fold = if round % 2 == 0 { "--fold-interval=1ms" } else { "--fold-interval=5s" };
         let server = Process::start(BINARY, &data, &[fold]);
         let mut taken = std::mem::take(&mut *ledger.lock().unwrap());
@@ -128,7 +128,7 @@ async fn fifty_kills_under_load_lose_nothing_that_was_acknowledged() {
         let client = |n| work(server.client.clone(), ledger.clone(), n);
         let tasks: Vec<_> = (0..N_CLIENTS).map(|n| tokio::spawn(client(n))).collect();
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
-        // On a busy machine the last round makes up for what the others had no time for.
+        // On a busy machine, the last round continues until enough requests are acknowledged.
         while round == 49
             && ledger.lock().unwrap().n_acknowledged <= N_ACKNOWLEDGED_MIN
             && !tasks.iter().any(|task| task.is_finished())

@@ -1,4 +1,4 @@
-//! The log: what is in it at which level, and that all of it is JSON where JSON was chosen.
+//! The log: what it contains at each level, and that every line is JSON if JSON is configured.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -10,14 +10,14 @@ use leasehold_testkit::{Method, Process, Value, folder, json, wrapped};
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// A server whose standard error is a file.
+/// Starts a server whose standard error is a file.
 fn server(folder: &Path, flags: &[&str]) -> (Process, PathBuf) {
     let log = folder.join("log");
     let binary = wrapped(folder, &format!("exec 2>{}\nexec", log.display()), BINARY);
     (Process::start(&binary, &folder.join("data"), flags), log)
 }
 
-/// Every line, which must be one JSON object.
+/// Returns the lines, each of which must be one JSON object.
 fn lines(log: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(log).unwrap();
     let line =
@@ -120,7 +120,7 @@ async fn changes_are_logged_by_those_who_ask_for_them() {
     }
 }
 
-/// By the API or by the console, the line is the same.
+/// A revocation through the API and one through the console log the same line.
 #[tokio::test]
 async fn what_an_operator_takes_away_is_one_line_that_says_who_and_why() {
     let folder = folder();

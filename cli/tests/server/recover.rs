@@ -1,4 +1,5 @@
-//! Damage after a kill, through the real program: `serve` and `verify` refuse alike, and `recover` leads on.
+//! Damage after a kill, with the real program: `serve` and `verify` give the same verdict, and `recover` makes the
+//! directory usable again.
 
 #![allow(
     clippy::unwrap_used,
@@ -72,13 +73,13 @@ async fn a_flipped_bit_in_a_hot_log_is_refused_and_recovered_from() {
     assert!(granted.number("fencing_token") > token + (1 << 39), "{granted:?}");
 }
 
-/// A folder as a killed server left it, and what that one acknowledged: the token of every lease it had granted.
+/// The directory that a killed server left, and the token of every lease that the server had granted.
 struct Killed {
     folder: TempDir,
     tokens: BTreeMap<String, u64>,
 }
 
-/// One or two lives of a server, each ended by a kill.
+/// Runs one or two servers after each other, and kills each of them.
 async fn killed(lives: &[&str]) -> Killed {
     let (parent, folder) = (folder(), folder());
     let data = parent.path().join("data");
@@ -97,7 +98,7 @@ async fn killed(lives: &[&str]) -> Killed {
     Killed { folder, tokens }
 }
 
-/// Everything that was acknowledged is there.
+/// Checks that every acknowledged lease is still held.
 async fn check_all_there(client: &Client, killed: &Killed, what: &str) {
     for (name, token) in &killed.tokens {
         let lock = client.get(&format!("/v1/locks/{name}")).await;
@@ -106,7 +107,7 @@ async fn check_all_there(client: &Client, killed: &Killed, what: &str) {
     }
 }
 
-/// Nothing is held, and no token comes twice.
+/// Checks that nothing is held, and that no token is granted twice.
 async fn check_recovered(client: &Client, killed: &Killed, what: &str) {
     for (name, token) in &killed.tokens {
         let granted = client.acquire(name, "b", 60_000, json!({})).await;
@@ -115,7 +116,7 @@ async fn check_recovered(client: &Client, killed: &Killed, what: &str) {
     }
 }
 
-/// `DAMAGE_SEED` repeats a run, `DAMAGE_CASES` makes it longer.
+/// `DAMAGE_SEED` repeats a run. `DAMAGE_CASES` makes it longer.
 #[tokio::test]
 async fn verify_and_serve_judge_any_damage_alike_and_recover_leads_on() {
     let mut damages = Damages::new(40);

@@ -1,14 +1,14 @@
-//! The listener for lock clients of Redis, through a real process.
+//! The listener for Redis clients, with a real server process.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use leasehold_testkit::{Process, folder};
+use leasehold_testkit::{Process, ReservedPort, folder};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
-/// What `check-config` says is wrong.
+/// Returns the errors that `check-config` prints.
 fn checked(flags: &[&str]) -> String {
     let output = std::process::Command::new(BINARY).arg("check-config").args(flags).output();
     String::from_utf8_lossy(&output.expect("the binary").stderr).into_owned()
@@ -32,12 +32,6 @@ fn settings_that_make_no_sense_are_refused() {
     assert_eq!(checked(&["--redis-listen=127.0.0.1:6379", "--redis-idle-timeout=5m"]), "");
 }
 
-/// An address nobody listens on just now.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
-}
-
 fn ask(address: SocketAddr, request: &str, answer: &str) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(180))).expect("a socket");
@@ -49,7 +43,8 @@ fn ask(address: SocketAddr, request: &str, answer: &str) {
 
 #[test]
 fn a_lock_that_was_answered_survives_a_kill() {
-    let (data, address) = (folder(), free_address());
+    let (data, port) = (folder(), ReservedPort::any());
+    let address = port.address;
     let flag = format!("--redis-listen={address}");
     let set =
         "*6\r\n$3\r\nSET\r\n$3\r\njob\r\n$2\r\nme\r\n$2\r\nNX\r\n$2\r\nPX\r\n$6\r\n600000\r\n";

@@ -1,4 +1,4 @@
-//! The real process: starting, refusing to start, stopping, being busy.
+//! The real server process: starting, refusing to start, stopping, and a busy database.
 
 #![allow(
     clippy::unwrap_used,
@@ -52,7 +52,8 @@ async fn sigterm_answers_those_who_wait_and_exits_with_0() {
 fn a_setting_with_which_nothing_would_work_is_refused() {
     let settings = "--batch-max --pending-max --name-bytes-max --group-max --header-timeout --journal-bytes-max \
                     --names-total-bytes-max --queues-total-bytes-max --body-bytes-max --principal-leases-max \
-                    --downloads-max --principal-downloads-max";
+                    --downloads-max --principal-downloads-max --tree-operations-max \
+                    --principal-tree-operations-max";
     for setting in settings.split_whitespace() {
         let said = check_config(&[setting, "0"], &[]);
         assert!(said.contains(&format!("{setting}: is 0, but must be at least 1")), "{said}");
@@ -115,7 +116,7 @@ async fn a_second_server_on_one_folder_refuses_to_start() {
     assert_eq!(first.client.get("/readyz").await.status, 200, "the first one does not care");
 }
 
-/// A job that is skipped because another has it must not be skipped because nobody knows.
+/// `--skip-if-busy` skips a job only if another owner holds the lock, not if the server cannot tell.
 #[test]
 fn a_server_that_cannot_say_who_holds_a_lock_is_not_taken_for_one_that_says_it_is_held() {
     let data = folder();
@@ -157,7 +158,7 @@ async fn a_database_held_by_another_process_is_busy_retry_and_nothing_is_done() 
     assert!(metrics.contains("lock_db_busy_total{op=\"renew\"} 1"), "{metrics}");
 }
 
-/// The names of its threads.
+/// Returns the names of the threads of the server.
 fn threads(server: &Process) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
     let name = |task: std::io::Result<std::fs::DirEntry>| {
@@ -173,7 +174,7 @@ fn there_are_as_many_workers_as_it_was_told_or_one_for_each_processor() {
     for (flag, expected) in [("--workers=3", 3), ("--workers=0", n_processors)] {
         let server = Process::start(BINARY, data.path(), &["--ephemeral", flag]);
         let n = || threads(&server).iter().filter(|name| name.starts_with("worker-")).count();
-        // A thread gives itself its name, perhaps after the server has said that it listens.
+        // A thread sets its own name, possibly after the server has announced its address.
         let began = Instant::now();
         while n() < expected && began.elapsed() < Duration::from_secs(60) {
             std::thread::yield_now();
@@ -289,7 +290,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_default() {
     assert!(said.contains(&format!("ephemeral = true  # {}:3\n", config[1])), "{said}");
     assert!(said.contains(&format!("ttl-max = \"1h\"  # {}:2\n", config[1])), "{said}");
     assert!(said.contains("# port-file is not set\n"), "{said}");
-    // It is a file that says the same.
+    // The output is a config file with the same settings.
     let again = folder.path().join("again.toml");
     std::fs::write(&again, &said).unwrap();
     let repeated = check_config(&["--config", again.to_str().unwrap()], &[]);
@@ -342,28 +343,28 @@ fn settings_that_make_no_sense_are_refused_by_name() {
 #[tokio::test]
 async fn every_limit_is_a_setting_that_is_kept() {
     let data = folder();
-    let flags = ["--ttl-max=1s", "--name-bytes-max=4", "--queue-max=0", "--body-bytes-max=100"];
+    let flags = ["--ttl-max=10m", "--name-bytes-max=4", "--queue-max=0", "--body-bytes-max=100"];
     let server = Process::start(BINARY, &data.path().join("data"), &flags);
     let client = &server.client;
-    assert_eq!(client.acquire("db", "a", 1_001, json!({})).await.status, 400);
-    assert_eq!(client.acquire("long-name", "a", 1_000, json!({})).await.status, 400);
+    assert_eq!(client.acquire("db", "a", 600_001, json!({})).await.status, 400);
+    assert_eq!(client.acquire("long-name", "a", 600_000, json!({})).await.status, 400);
     assert_eq!(
-        client.acquire("db", "a", 1_000, json!({"metadata": "x".repeat(100)})).await.status,
+        client.acquire("db", "a", 600_000, json!({"metadata": "x".repeat(100)})).await.status,
         413
     );
-    assert_eq!(client.acquire("db", "a", 1_000, json!({})).await.status, 200);
-    let full = client.acquire("db", "b", 1_000, json!({"wait_ms": 10})).await;
+    assert_eq!(client.acquire("db", "a", 600_000, json!({})).await.status, 200);
+    let full = client.acquire("db", "b", 600_000, json!({"wait_ms": 10})).await;
     assert_eq!(full.text_of("reason"), "QUEUE_FULL");
 }
 
-/// A connection with a request that never ends, so that stopping takes as long as it may.
+/// Opens a connection with a request that never ends, so that the shutdown takes as long as it is allowed to.
 fn stuck(server: &Process) -> std::net::TcpStream {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(server.address).expect("accepted");
     let head = "POST /v1/locks/db/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                 Expect: 100-continue\r\nContent-Length: 100\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");
-    // The server has begun to read the body.
+    // The server has started to read the body.
     let mut goes_on = [0; 12];
     stream.read_exact(&mut goes_on).expect("an interim answer");
     assert_eq!(&goes_on, b"HTTP/1.1 100");
@@ -380,7 +381,7 @@ async fn a_second_sigterm_ends_the_wait_at_once() {
     assert_eq!(held.status, 200);
     let _stuck = stuck(&server);
     server.signal(Signal::TERM);
-    // It has begun to stop when it accepts nothing more.
+    // A server that is stopping accepts no more connections.
     while std::net::TcpStream::connect(server.address).is_ok() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -390,7 +391,7 @@ async fn a_second_sigterm_ends_the_wait_at_once() {
     assert_eq!(server.client.get("/v1/locks/held").await.get("held"), true, "nothing is lost");
 }
 
-/// As systemd does it, with a watchdog of a fifth of a second.
+/// As under systemd, with a watchdog time of 200 ms.
 #[test]
 fn whoever_started_it_is_told_when_it_is_ready_alive_and_stopping() {
     let folder = folder();
@@ -405,8 +406,8 @@ fn whoever_started_it_is_told_when_it_is_ready_alive_and_stopping() {
     let mut command = Command::new(BINARY);
     command.args(["serve", "--listen=127.0.0.1:0", "--ephemeral", "--log=error"]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000");
-    let mut server = command.spawn().expect("the binary");
     let began = Instant::now();
+    let mut server = command.spawn().expect("the binary");
     assert_eq!(next(), "READY=1");
     for _ in 0..5 {
         assert_eq!(next(), "WATCHDOG=1");

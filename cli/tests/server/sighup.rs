@@ -1,4 +1,4 @@
-//! SIGHUP: what is read again, and what the log says of it.
+//! SIGHUP: which settings are reloaded, and what is logged.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -20,7 +20,7 @@ async fn sighup_does_not_end_a_server() {
     assert!(server.terminate().success());
 }
 
-/// Waits until a log has these words so many times.
+/// Waits until the log contains these words `n` times.
 async fn logged(log: &Path, words: &str, n: usize) {
     let began = Instant::now();
     loop {
@@ -40,7 +40,7 @@ async fn sighup_reads_the_log_filter_again_and_says_what_needs_a_restart() {
     let binary = wrapped(folder.path(), &format!("exec 2>{}\nexec", log.display()), BINARY);
     std::fs::write(&config, "log = \"warn\"\n").unwrap();
     let server = Process::start(&binary, &data, &[&format!("--config={}", config.display())]);
-    // What a grant logs is written before it is answered.
+    // The log line of a grant is written before the response is sent.
     let n_grants = async |name: &str| {
         assert_eq!(server.client.acquire(name, "a", 60_000, json!({})).await.status, 200);
         std::fs::read_to_string(&log).unwrap().matches("\"what\":\"granted\"").count()

@@ -1,4 +1,4 @@
-//! What a server says of its machine and its settings before it starts, and how it makes do.
+//! What a server reports about its machine and settings before it starts, and how it copes with low limits.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -23,7 +23,7 @@ fn check_config(args: &[&str]) -> String {
     format!("{out}{err}")
 }
 
-/// As many connections as there may be, each waiting for a lock.
+/// Opens as many connections as possible, each of which waits for a lock.
 #[tokio::test]
 async fn a_server_with_few_open_files_says_so_and_keeps_a_reserve() {
     let folder = folder();
@@ -68,7 +68,7 @@ fn a_server_that_may_open_too_few_files_says_what_to_change() {
             "--workers=2",
             "--port-file",
         ]);
-        // The port cannot be written, so the server ends after it has looked at its settings.
+        // The port file cannot be written, so the server ends after it has checked its settings.
         let output = command.arg(folder.path().join("none/port")).output().expect("the binary");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(expected), "{said}");
@@ -115,4 +115,14 @@ fn keys_that_others_can_read_and_credentials_in_the_clear_are_warned_of() {
         assert!(said.contains(&format!("warning: {flag} is not encrypted")), "{said}");
     }
     assert!(!check(&["--listen=127.0.0.1:8080"]).contains("not encrypted"));
+    // The listener for other servers has no TLS.
+    let secret = format!("--peer-secret-file={}", path("open/secret"));
+    let cluster = ["--store=etcd://127.0.0.1:1/a", "--advertise=http://n1.example:8080", &secret];
+    let of_peers = |more: &[&str]| check(&[&cluster, more].concat());
+    let said = of_peers(&["--peer-listen=0.0.0.0:8081"]);
+    assert!(said.contains("warning: --peer-listen 0.0.0.0:8081 is not encrypted"), "{said}");
+    let said = of_peers(&["--listen=0.0.0.0:8080"]);
+    assert!(said.contains("warning: --peer-listen 0.0.0.0:0 (default) is not encrypted"), "{said}");
+    let said = of_peers(&["--peer-listen=127.0.0.1:8081"]);
+    assert!(!said.contains("not encrypted"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! `leasehold state`, and states through a real process.
+//! `leasehold state`, and Terraform states on a real server process.
 
 use std::process::{Command, Output};
 
@@ -52,13 +52,13 @@ async fn states_are_listed_read_and_rolled_back() {
     assert_eq!(back, "team/app is as in version 1 again; that is version 3\n");
     let read = state(&process, &["get", "team/app"]);
     assert_eq!(String::from_utf8_lossy(&read.stdout), "{\"serial\":1}\n");
-    // While somebody has the lock, nobody goes back behind their back.
+    // While another client holds the lock, a rollback is refused.
     let info = r#"{"ID":"x","Who":"ann@laptop"}"#;
     assert_eq!(send(&process, "LOCK /terraform/team%2Fapp", info).await, 200);
     let refused = state(&process, &["rollback", "team/app", "2"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(said(&refused).contains("the state is locked: ... (held by ann@laptop"), "{refused:?}");
-    // However much it says of itself.
+    // A holder with long lock information is shortened in the message.
     assert_eq!(send(&process, "UNLOCK /terraform/team%2Fapp", "").await, 200);
     let info =
         format!(r#"{{"ID":"0123456789abcdef","Who":"ann@laptop","Info":"{}"}}"#, "x".repeat(2000));

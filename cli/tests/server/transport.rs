@@ -1,4 +1,4 @@
-//! Listeners, TLS and Unix sockets with the real binary: the server, its commands, `run` and the recipe of the
+//! Listeners, TLS and Unix sockets with the real binary: the server, the commands, `run` and the recipe in the
 //! documentation.
 
 use std::io::{BufRead, BufReader};
@@ -30,7 +30,7 @@ impl World {
         format!("--{flag}={}", self.path(name).display())
     }
 
-    /// A server that speaks TLS, with these flags too.
+    /// Starts a server with TLS and these additional flags.
     fn serve(&self, more: &[&str]) -> Process {
         let (cert, key) =
             (self.flag("tls-cert-file", "server.pem"), self.flag("tls-key-file", "server.key"));
@@ -80,7 +80,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
     let server = world.serve(&[]);
     let url = format!("https://localhost:{}", server.address.port());
     let ls = |more: &[&str]| {
-        let words = [&["ls", "--url", &url, "--connect-timeout", "2s"][..], more].concat();
+        let words = [&["ls", "--url", &url, "--connect-timeout", "20s"][..], more].concat();
         let output = world.run(&words);
         assert!(!output.status.success());
         text(&output.stderr)
@@ -91,7 +91,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
     let said = ls(&["--client-cert-file", "server.pem"]);
     assert!(said.contains("--client-key-file"), "{said}");
     assert!(!said.contains("Is the server running?"), "it answered: {said}");
-    // Another CA, and another one that calls itself the same.
+    // Another CA, and another one with the same name.
     for name in ["others", "servers"] {
         Ca::new(name).write(world.folder.path(), "wrong.pem");
         let said = ls(&["--ca-file", "wrong.pem"]);
@@ -107,7 +107,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
     let said = ls(&[&pair[..], &["ca.pem"]].concat());
     assert!(said.contains("ca.pem: has no private key in PEM"), "{said}");
     let plain = format!("http://127.0.0.1:{}", server.address.port());
-    let wrong = world.run(&["ls", "--url", &plain, "--connect-timeout", "2s"]);
+    let wrong = world.run(&["ls", "--url", &plain, "--connect-timeout", "20s"]);
     let said = text(&wrong.stderr);
     assert!(wrong.status.code() == Some(68) && said.contains("begin with https://?"), "{said}");
 }
@@ -125,7 +125,7 @@ fn what_is_wrong_with_a_socket_file_is_said_in_words() {
     let expected =
         "none.sock: there is no such socket file. Is the server running? (--url, LEASEHOLD_URL)\n";
     assert!(said.ends_with(expected), "{said}");
-    // A file that a server left behind which was killed.
+    // A socket file that was left by a killed server.
     drop(std::os::unix::net::UnixListener::bind(world.path("old.sock")).expect("a socket"));
     assert!(ls("old.sock").contains("connection refused. Is the server running?"));
 }
@@ -235,7 +235,7 @@ fn the_recipe_for_client_certificates_works() {
     drop(world.ca);
 }
 
-/// What `check-config` says, with the files in this folder in place of `elsewhere`.
+/// Returns the output of `check-config`, with the files in this directory instead of those in `elsewhere`.
 fn checked(world: &World, config: &[&str], elsewhere: &str) -> String {
     let here = world.folder.path().display().to_string();
     let words: Vec<_> = config.iter().map(|word| word.replace(elsewhere, &here)).collect();
@@ -244,7 +244,7 @@ fn checked(world: &World, config: &[&str], elsewhere: &str) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// The settings of docs/operate/cluster-setup.md, and those of the manifest for Kubernetes: a server takes them.
+/// A server accepts the settings in docs/operate/cluster-setup.md and those in the Kubernetes manifest.
 #[test]
 fn the_settings_of_several_servers_go_together() {
     let world = World::new();
@@ -269,7 +269,7 @@ fn the_settings_of_several_servers_go_together() {
     std::fs::write(&file, &settings).expect("a file");
     let said = checked(&world, &["--config", &file], "/nowhere");
     assert!(said.contains(&format!("node-name = \"n1\"  # {file}:2\n")), "{said}");
-    // What a setting needs beside it is still asked for.
+    // Settings that another setting requires are still required.
     std::fs::write(&file, settings.replace("\npeer-secret-file", "\n# ")).expect("a file");
     let said = checked(&world, &["--config", &file], "/nowhere");
     assert!(said.contains("--peer-secret-file: is required"), "{said}");
@@ -292,7 +292,7 @@ fn the_settings_of_several_servers_go_together() {
 #[tokio::test]
 async fn a_webhook_goes_over_tls_to_whom_the_system_trusts() {
     let world = World::new();
-    // Another server stands for the receiver: what is sent there takes a lock.
+    // Another server serves as the receiver: each warning acquires a lock there.
     let receiver = world.serve(&[]);
     let port = receiver.address.port();
     for (n, trusts, result) in [(1, true, "success"), (2, false, "fail")] {

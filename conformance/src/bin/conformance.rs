@@ -18,7 +18,7 @@ cluster, and prints a table. Fails if a script failed. With --write, the table a
 driver's command is split at white space.
 scripts/conformance builds all that is needed.";
 
-/// How many scripts run at the same time. They mostly wait.
+/// How many scripts run at the same time. They spend most of their time waiting.
 const N_JOBS: usize = 8;
 
 struct Arguments {
@@ -69,7 +69,7 @@ async fn main() -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Two drivers of one SDK are told apart by what they were told last.
+/// Distinguishes two drivers of one SDK by the last argument of their commands.
 fn tell_apart(reports: &mut [Report], setups: &[Setup]) {
     for (n, setup) in setups.iter().enumerate() {
         let (before, rest) = reports.split_at_mut(n);
@@ -80,7 +80,7 @@ fn tell_apart(reports: &mut [Report], setups: &[Setup]) {
     }
 }
 
-/// Puts the table where the page wants it.
+/// Writes the table to its place in the page.
 fn write(page: &str, table: &str) -> Result<(), String> {
     const MARKS: [&str; 2] = ["<!-- results -->\n", "<!-- end of results -->\n"];
     let text = std::fs::read_to_string(page).map_err(|why| format!("{page}: {why}"))?;

@@ -1,5 +1,5 @@
-//! Three real servers that share a store in a real etcd, each behind a link. All drivers live in one such cluster at
-//! the same time: what befalls a leader befalls all of them.
+//! Three real servers that share a store in a real etcd, each behind a link. All drivers use the same cluster at the
+//! same time, so a fault of a leader affects all of them.
 
 mod part;
 mod run;
@@ -15,19 +15,19 @@ use serde_json::Value;
 use crate::flaw::{Outcome, broken, demand};
 use crate::link::Link;
 use crate::seen::Log;
-use crate::server::Server;
+use crate::server::{KEEPS_PLACES, Server};
 
 pub use run::{NAMES, run};
 
 const N_SERVERS: usize = 3;
 
-/// Most of it is what etcd waits for one that is gone: 2 s.
+/// The time limit of a leader change. It normally takes the TTL of the leader key, which is 2 s.
 const FAIL_OVER_MAX: Duration = Duration::from_secs(60);
 
-/// How long it takes at most to be told whether a server leads.
-const LOOK_MAX: Duration = Duration::from_millis(500);
+/// The time limit of the check whether a server leads.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 
-/// The servers and the ways to them. All of it is gone when dropped.
+/// The servers and their links. All of it is stopped when this value is dropped.
 struct Cluster {
     servers: [Server; N_SERVERS],
     links: [Link; N_SERVERS],
@@ -37,7 +37,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// All of it, started, with a leader.
+    /// Starts everything, and waits for a leader.
     async fn start(binary: &Path) -> Outcome<Self> {
         let own = binary.to_owned();
         let made = tokio::task::spawn_blocking(move || {
@@ -56,9 +56,10 @@ impl Cluster {
             server.flags = vec![
                 format!("--store={store}"),
                 format!("--node-name=n{n}"),
-                // So that who does not lead tells of the link to who does, which is what clients have.
+                // Makes the followers refer clients to the leader's link, which is the address that the clients use.
                 format!("--advertise={}", link.url()),
             ];
+            server.flags.extend(KEEPS_PLACES.map(String::from));
             server.start_again().await?;
             Outcome::Ok((server, link))
         };
@@ -69,7 +70,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Which of them leads, once one does that is none of these.
+    /// Waits until a server that is not in `but` leads, and returns it.
     async fn leader(&self, but: &[usize]) -> Outcome<usize> {
         let give_up_at = Instant::now() + FAIL_OVER_MAX;
         loop {
@@ -85,13 +86,13 @@ impl Cluster {
         }
     }
 
-    /// kill -9; whoever connects to it from then on is refused.
+    /// Kills a server with SIGKILL. From then on, connections to it are refused.
     async fn kill(&self, n: usize) {
         self.servers[n].kill().await;
         self.links[n].refuse();
     }
 
-    /// The URLs, beginning with that of this server.
+    /// Returns the URLs, starting with that of this server.
     fn urls_from(&self, first: usize) -> Vec<String> {
         (0..N_SERVERS).map(|n| self.links[(first + n) % N_SERVERS].url()).collect()
     }

@@ -1,4 +1,4 @@
-//! What one driver does in the cluster: hold, wait and take turns while leaders come and go.
+//! One driver's part in a cluster: it holds locks, waits and takes turns through leader changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,53 +10,51 @@ use super::Cluster;
 use super::turns::Turns;
 use crate::driver::Asked;
 use crate::flaw::{Flaw, Outcome, demand};
-use crate::script::event;
+use crate::script::{SOON, WAIT_MS, event};
 use crate::seen::Seen;
 use crate::server::Held;
 use crate::subject::{Subject, granted, lease_of};
 
-/// Of everything that is held: renewed every 2.7 s, with a third of it left when a change of leaders takes 3 s.
+/// The TTL of all leases: they are renewed every 2.7 s, and a third of it is left if a leader change takes 3 s.
 pub(super) const TTL_MS: u64 = 8_000;
 const TTL: Duration = Duration::from_millis(TTL_MS);
-/// How soon those who wait must be back: before the server gives up their places.
-const BACK_WITHIN: Duration = Duration::from_secs(9);
 /// How soon two turns must be over.
-const TURNS_WITHIN: Duration = Duration::from_secs(12);
+const TURNS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Who takes turns. The first begins at the leader, the second at one that does not lead.
+/// The clients that take turns. The first starts at the leader, the second at a follower.
 pub(super) const CLIENTS_OF_TURNS: [&str; 2] = ["carol", "dave"];
 
-/// How the names of the locks of a driver begin.
+/// Returns the prefix of the lock names of a driver.
 pub(super) fn prefix(n: usize) -> String {
     format!("d{n}-")
 }
 
-/// What all do at the same time.
+/// A step that all drivers take at the same time.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// What alice holds was renewed since, by a server that is not this one.
+    /// Checks that alice's leases were renewed since this time, by another server than this one.
     IsRenewed { since: Instant, but: usize },
-    /// All is as it was; somebody new begins at a server that does not lead, and goes to the one that does.
+    /// Checks that everything continues, and that a new client that starts at a follower goes to the leader.
     GoesOn { leader: usize, follower: usize, newcomer: &'static str },
-    /// Bob waits again.
+    /// Makes bob wait again.
     Wait { leader: usize },
 }
 
-/// What one driver has in the cluster. Each has locks of its own.
+/// One driver's part in the cluster. Each driver has separate locks.
 pub(super) struct Part {
     cluster: Arc<Cluster>,
     subject: Arc<Subject>,
-    /// How the names of its locks begin.
+    /// The prefix of its lock names.
     prefix: String,
     /// The locks that alice holds, and their tokens.
     held: [(String, u64); 2],
-    /// How the path of its session ends.
+    /// The end of the path of its session.
     session: String,
     turns: Turns,
     waits: Option<Wait>,
 }
 
-/// Bob waits for a lock that the harness holds.
+/// Bob's wait for a lock that the harness holds.
 struct Wait {
     lock: String,
     held: Held,
@@ -64,7 +62,7 @@ struct Wait {
 }
 
 impl Part {
-    /// Everything is held that will be, and bob waits.
+    /// Acquires all locks, and makes bob wait.
     pub(super) async fn begin(
         cluster: Arc<Cluster>,
         subject: Arc<Subject>,
@@ -114,13 +112,13 @@ impl Part {
         }
     }
 
-    /// Bob waits at this server for a lock of this name.
+    /// Makes bob wait at this server for a lock of this name.
     async fn wait(&mut self, leader: usize, name: &str) -> Outcome {
         let (lock, server) = (format!("{}{name}", self.prefix), &self.cluster.servers[leader]);
         let held = server.acquire(&lock, "holder", json!({})).await?;
-        let fields = json!({"ttl_ms": TTL_MS, "wait_ms": 40_000});
+        let fields = json!({"ttl_ms": TTL_MS, "wait_ms": WAIT_MS});
         let bob = self.subject.begin_acquire("bob", &lock, fields);
-        server.wait_for_queue(&lock, &["bob"], BACK_WITHIN).await?;
+        server.wait_for_queue(&lock, &["bob"], SOON).await?;
         self.waits = Some(Wait { lock, held, bob });
         Ok(())
     }
@@ -141,11 +139,11 @@ impl Part {
         self.subject.are_held(&leases.each_ref().map(String::as_str)).await
     }
 
-    /// All is as it was, with this server as the leader: what is held, who waits, and who takes turns.
+    /// Checks that everything continues with this leader: the holders, the waiter, and the clients that take turns.
     async fn goes_on(&mut self, leader: usize, word: &str) -> Outcome {
         let server = &self.cluster.servers[leader];
         let Some(Wait { lock, held, bob }) = self.waits.take() else { return Ok(()) };
-        server.wait_for_queue(&lock, &["bob"], BACK_WITHIN).await?;
+        server.wait_for_queue(&lock, &["bob"], SOON).await?;
         server.release(&held).await?;
         let token = granted(bob).await?;
         demand!(token == held.token() + 1, "bob was next, and got token {token}");
@@ -167,7 +165,7 @@ impl Part {
         Ok(())
     }
 
-    /// Somebody new, who is told of the leader, and goes there.
+    /// Checks that a new client is referred to the leader, and goes there.
     async fn newcomer(&self, leader: usize, follower: usize, name: &str) -> Outcome {
         let urls = json!({"urls": self.cluster.urls_from(follower)});
         self.subject.connect_with(name, urls).await?;
@@ -177,7 +175,7 @@ impl Part {
         self.is_of_the_leader(&format!("/{lock}/"), leader, true)
     }
 
-    /// With what alice holds, which nobody else can have had.
+    /// Writes with the token of alice's lock, which no other client can have held.
     async fn writes(&self, word: &str) -> Outcome {
         let lease = lease_of("alice", &self.held[0].0);
         match self.subject.write(&lease, word, true).answer().await? {
@@ -186,7 +184,7 @@ impl Part {
         }
     }
 
-    /// Whoever was sent there by one that follows stays there.
+    /// Checks that a client that a follower referred to the leader stays there.
     fn goes_to_the_leader(&self, leader: usize) -> Outcome {
         self.is_of_the_leader(&format!("/{}held/", self.prefix), leader, false)?;
         self.is_of_the_leader(&format!("/{}first/", self.prefix), leader, true)
@@ -205,7 +203,7 @@ impl Part {
         Ok(())
     }
 
-    /// Nothing goes on, and all that happened is judged.
+    /// Ends all activity, and judges the history.
     pub(super) async fn end(self, leader: usize) -> Outcome {
         let (n_turns, n_spent) = self.turns.end().await?;
         let history = self.cluster.servers[leader].history().await?.only(&self.prefix);
@@ -214,8 +212,8 @@ impl Part {
             let doubled = history.double_grants(lock);
             demand!(doubled.is_empty(), "{lock} was granted twice at a time: {doubled:?}");
         }
-        // A leader may be stopped after it granted a turn and before it said so, for longer than the lease: one for
-        // each client, as it then takes its next turn elsewhere.
+        // A leader can be suspended for longer than the TTL after it grants a turn and before it responds. That can
+        // happen once for each client, because it then takes its next turn at another server.
         let turns = format!("{}turns", self.prefix);
         let (expired, unheard) = (history.of("expired"), history.of_lock("expired", &turns).len());
         let is_so = unheard == expired.len() && n_spent <= unheard;

@@ -1,4 +1,4 @@
-//! All drivers in one cluster, and what befalls its leaders.
+//! Runs all drivers in one cluster, and causes faults of its leaders.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use crate::report::{Report, Verdict};
 use crate::run::{is_to_be_repeated, trace};
 use crate::subject::{Setup, Subject};
 
-/// What befalls a leader, in this order. Each is a line of its own in the table.
+/// The faults of a leader, in order. Each is a separate line in the table.
 pub const NAMES: [&str; 2] = ["leader_killed", "leader_paused"];
 const KILLED: usize = 0;
 const PAUSED: usize = 1;
 
-/// No step of any driver takes longer.
+/// The time limit of a step of a driver.
 const STEP_MAX: Duration = Duration::from_secs(240);
 
-/// Runs it with all these drivers at the same time. A report for each.
+/// Runs all these drivers at the same time. Returns a report for each.
 pub async fn run(setups: &[Setup]) -> Vec<Report> {
     let mut n_tries = 0;
     loop {
         n_tries += 1;
         let lag = Lag::watch();
         let mut told = try_once(setups).await;
-        // A deliberate bug is no reason to look again.
+        // A flaw of a driver with a deliberate bug is not a reason to repeat the run.
         let sound = setups.iter().zip(&told).filter(|(setup, _)| setup.environment.is_empty());
         let flaws = sound.flat_map(|(_, it)| &it.verdicts).filter_map(|it| it.flaw.as_ref());
         if !is_to_be_repeated(flaws, &lag, n_tries) {
@@ -55,7 +55,8 @@ async fn try_once(setups: &[Setup]) -> Vec<Report> {
     told
 }
 
-/// An error is one of the suite or of the servers, and counts for whoever has none of its own.
+/// Causes the faults. An error is a flaw of the suite or of the servers, and is reported for every driver without a
+/// flaw.
 async fn befall(setups: &[Setup], told: &mut [Report]) -> Outcome {
     let Some(first) = setups.first() else { return Ok(()) };
     let cluster = Arc::new(Cluster::start(&first.server).await?);
@@ -73,7 +74,7 @@ async fn befall(setups: &[Setup], told: &mut [Report]) -> Outcome {
     cluster.servers[paused].stop();
     let leader = cluster.leader(&[killed, paused]).await;
     if leader.is_ok() {
-        // As long as it is stopped, another one must do.
+        // While the leader is suspended, another server must lead.
         scene.each(PAUSED, Step::IsRenewed { since, but: paused }).await;
     }
     cluster.servers[paused].go_on();
@@ -83,10 +84,10 @@ async fn befall(setups: &[Setup], told: &mut [Report]) -> Outcome {
     Ok(())
 }
 
-/// Those who are still in it, and what came out for each so far.
+/// The drivers without a flaw so far, and the reports of all drivers.
 struct Scene<'a> {
     cluster: Arc<Cluster>,
-    /// Who leads in the beginning.
+    /// The leader at the start.
     leader: usize,
     subjects: Vec<Arc<Subject>>,
     parts: Vec<(usize, Part)>,
@@ -121,7 +122,7 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// Each does this. Whoever does it wrong is out.
+    /// Makes each driver take this step. A driver with a flaw is removed.
     async fn each(&mut self, name: usize, step: Step) {
         let parts = std::mem::take(&mut self.parts);
         let live = |(n, mut part): (usize, Part)| {
@@ -146,7 +147,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What a driver does wrong counts for what happened last, and for all that would have come.
+    /// Reports a flaw of a driver for the current fault and for all later ones.
     fn fails(&mut self, n: usize, name: usize, flaw: &Flaw) {
         let seen = self.cluster.log.show(self.cluster.start, &prefix(n));
         for verdict in &mut self.told[n].verdicts[name..] {
@@ -161,7 +162,7 @@ async fn in_time<T>(step: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     tokio::time::timeout(STEP_MAX, step).await.map_err(late)?
 }
 
-/// All of them at the same time.
+/// Runs all futures at the same time.
 async fn at_once<T: Send + 'static>(
     asked: impl Iterator<Item = (usize, impl Future<Output = Outcome<T>> + Send + 'static)>,
 ) -> Vec<(usize, Outcome<T>)> {

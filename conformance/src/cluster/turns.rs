@@ -1,4 +1,4 @@
-//! Two clients of a driver that take turns at one lock all the time, whatever happens to the servers.
+//! Two clients of a driver that continuously take turns holding one lock, whatever happens to the servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,25 +11,23 @@ use tokio::task::JoinHandle;
 use super::part::{CLIENTS_OF_TURNS, TTL_MS};
 use crate::flaw::{Flaw, Outcome, broken, demand};
 use crate::resource::Resource;
+use crate::script::WAIT_MS;
 use crate::subject::{Subject, token_of};
 
-/// How long one of them does something else.
+/// How long a client pauses between its turns.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Longer than any change of leaders.
-const WAIT_MS: u64 = 25_000;
 
 pub(super) struct Turns {
     is_over: watch::Sender<bool>,
     n_taken: Arc<AtomicUsize>,
     n_spent: Arc<AtomicUsize>,
     taking: Vec<JoinHandle<Outcome>>,
-    /// What they write to, each with the token of its turn.
+    /// The resource to which they write with the token of each turn.
     resource: Resource,
 }
 
 impl Turns {
-    /// Begins.
+    /// Starts to take turns.
     pub(super) async fn take(subject: &Arc<Subject>, lock: &str) -> Outcome<Self> {
         let resource = Resource::open().await.map_err(broken)?;
         let is_over = watch::Sender::new(false);
@@ -54,7 +52,7 @@ impl Turns {
         Ok(Self { is_over, n_taken, n_spent, taking: taking.into(), resource })
     }
 
-    /// Waits until so many more were taken.
+    /// Waits until this many more turns were taken.
     pub(super) async fn go_on(&self, n: usize, within: Duration) -> Outcome {
         let (until, give_up_at) = (self.n_taken.load(Relaxed) + n, Instant::now() + within);
         while self.n_taken.load(Relaxed) < until {
@@ -69,7 +67,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Ends them, and judges: how many were taken, and how many were over before their client heard of them.
+    /// Ends the turns and checks them. Returns how many were taken, and how many ended before their client got a
+    /// response.
     pub(super) async fn end(self) -> Outcome<(usize, usize)> {
         self.is_over.send_replace(true);
         for taking in self.taking {
@@ -90,7 +89,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Takes one. No: a leader was stopped after it granted the lock and before it said so, for longer than the lease.
+    /// Takes one turn. Returns false if a leader was suspended for longer than the TTL after it granted the lock and
+    /// before it responded.
     async fn take(&self, n: u64) -> Outcome<bool> {
         let Self { subject, client, lock, url } = self;
         let lease = format!("{client}:{lock}:{n}");

@@ -1,4 +1,4 @@
-//! Locks that are to be had, and locks that are not.
+//! Acquires that succeed, and acquires that are rejected.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(super) async fn held_is_held(world: &World) -> Outcome {
         let fields = crate::world::with(json!({"ttl_ms": 10_000}), fields);
         refused(world, "bob", "x", &format!("{name}-{n_asked}"), fields, name).await?;
     }
-    // Readers share, a writer has to wait; two fit into a limit of two.
+    // Several readers share the lock, but a writer has to wait. A limit of two admits two holders.
     for (lock, kind) in [("s", json!({"shared": true})), ("p", json!({"limit": 2}))] {
         let fields = crate::world::with(json!({"ttl_ms": 10_000}), kind.clone());
         world.acquire("alice", lock, fields.clone()).await?;
@@ -50,7 +50,7 @@ pub(super) async fn held_is_held(world: &World) -> Outcome {
     Ok(())
 }
 
-/// An acquire of this lease must be refused with this error.
+/// Checks that an acquire is rejected with this error.
 async fn refused(
     world: &World,
     client: &str,
@@ -122,7 +122,7 @@ pub(super) async fn namespaced(world: &World) -> Outcome {
     Ok(())
 }
 
-/// What a gateway may say that should not be there: a page, nothing, something else.
+/// Unexpected responses that a gateway might send: a page, nothing, or other JSON.
 const FOREIGN: [&str; 5] = ["", "<html>welcome</html>", "null", "[]", "{}"];
 
 pub(super) async fn foreign_is_no_answer(world: &World) -> Outcome {

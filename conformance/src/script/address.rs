@@ -1,4 +1,4 @@
-//! Several URLs of one server: when one does not work, another one does.
+//! Several URLs of one server: if one does not work, the client uses another.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ async fn connect(world: &World) -> Outcome {
     world.connect_with("alice", json!({"urls": urls, "timeout_ms": 500})).await
 }
 
-/// The link that was used last, and the other.
+/// Returns the link that was used last, and the other one.
 fn used_and_other(world: &World) -> (usize, usize) {
     let used = world.log.of("/").last().map_or(0, |seen| seen.link);
     (used, 1 - used)
@@ -29,7 +29,7 @@ pub(super) async fn fail_over_refused(world: &World) -> Outcome {
     world.links[used].refuse();
     world.stays_held(&["alice:a"], ms(4800)).await?;
     demand!(used_and_other(world).0 == other, "nothing went over the other URL");
-    // A release whose answer is lost is repeated where a connection comes about.
+    // A release whose response is lost is repeated over a working connection.
     world.links[other].obey([Rule::times(2, "/release", Fate::CutAfter)]);
     world.release("alice", "a").await?;
     let history = world.server.history().await?;
@@ -44,7 +44,7 @@ pub(super) async fn fail_over_stalled(world: &World) -> Outcome {
     world.links[used].obey([Rule::always("/", Fate::Swallowed)]);
     world.stays_held(&["alice:a"], ms(6000)).await?;
     demand!(used_and_other(world).0 == other, "nothing went over the other URL");
-    // And back again, now for an acquire and a release.
+    // Reverses the roles of the links, now for an acquire and a release.
     world.links[used].obey([]);
     world.links[other].obey([Rule::always("/", Fate::Swallowed)]);
     world.acquire("alice", "b", json!({"ttl_ms": 10_000})).await?;
@@ -56,7 +56,8 @@ pub(super) async fn fail_over_stalled(world: &World) -> Outcome {
     Ok(())
 }
 
-/// A client with the times it has by itself: one answer may take less than all tries together, by enough to ask again.
+/// Tests a client with default timeouts: the limit for one response must be far enough below the limit for all attempts
+/// to allow a second attempt.
 pub(super) async fn fail_over_silent(world: &World) -> Outcome {
     let urls = world.links.each_ref().map(|link| link.url());
     let connect = json!({"do": "connect", "client": "alice", "owner": "alice", "urls": urls});

@@ -1,8 +1,8 @@
-//! One leader at a time.
+//! Leader election: one leader at a time.
 
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, ms};
 use crate::flaw::{Outcome, demand};
 use crate::world::{World, granted};
 
@@ -21,7 +21,7 @@ pub(super) async fn election(world: &World) -> Outcome {
     demand!(nobody["leader"].is_null(), "nobody leads yet: {nobody}");
     let first = granted(campaign("alice")).await?;
     let mut second = campaign("bob");
-    world.server.wait_for_queue("scheduler", &["bob"], ms(5000)).await?;
+    world.server.wait_for_queue("scheduler", &["bob"], SOON).await?;
     let told = world.driver.ask(leader.clone()).await?;
     let expected = json!({"owner": "alice", "value": "http://alice", "fencing_token": first});
     demand!(told["leader"] == expected, "alice leads: {told}");

@@ -1,8 +1,8 @@
-//! Events: every one of them, once and in order, over broken connections and restarts.
+//! Events: a watcher receives each one exactly once and in order, even over broken connections and restarts.
 
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, ms};
 use crate::driver::Driver;
 use crate::flaw::{Outcome, demand};
 use crate::history::History;
@@ -29,13 +29,13 @@ pub(super) async fn events_complete(world: &World) -> Outcome {
     are_complete(world, "e").await
 }
 
-/// Whoever watches from the beginning was told all that happened to locks with such names, once and in order.
+/// Checks that a watcher received all events of locks with this prefix, once and in order.
 pub(super) async fn are_complete(world: &World, prefix: &str) -> Outcome {
     let history = world.server.history().await?.only(prefix);
     are_those(&world.driver, &history)
 }
 
-/// Exactly this was told, and no gap.
+/// Checks that exactly these events were received, without a gap.
 pub(crate) fn are_those(driver: &Driver, history: &History) -> Outcome {
     let gaps = driver.told("gap", ("watch", "w"));
     demand!(gaps.is_empty(), "the server keeps these events; there is no gap: {gaps:?}");
@@ -52,21 +52,22 @@ pub(crate) fn are_those(driver: &Driver, history: &History) -> Outcome {
     Ok(())
 }
 
-/// Two events of a lock.
+/// Causes two events of a lock.
 async fn happen(world: &World, lock: &str) -> Outcome {
     let held = world.server.acquire(lock, "bob", json!({})).await?;
     world.server.release(&held).await
 }
 
-/// Waits until so many events were told.
+/// Waits until this many events were received.
 pub(crate) async fn told(subject: &Subject, n: usize) -> Outcome {
-    for _ in 0..1000 {
+    let began = std::time::Instant::now();
+    while began.elapsed() < SOON {
         if subject.driver.told("happened", ("watch", "w")).len() >= n {
             return Ok(());
         }
         tokio::time::sleep(ms(10)).await;
     }
     let told = subject.driver.told("happened", ("watch", "w"));
-    demand!(false, "{} of {n} events were told within 10 s: {told:?}", told.len());
+    demand!(false, "{} of {n} events were told within {SOON:?}: {told:?}", told.len());
     Ok(())
 }

@@ -1,18 +1,16 @@
-//! Several servers, one of which leads: whoever is asked says who, and when that one is gone another one leads.
+//! A cluster with one leader: clients are referred to the leader, and follow a leader change.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{event, ms};
+use super::{SOON, WAIT_MS, event, ms};
 use crate::flaw::{Outcome, broken, demand};
 use crate::link::{Fate, Link, Rule};
 use crate::world::{World, granted, with};
 
-/// As long as nobody leads.
+/// How long the cluster has no leader.
 const VACANT_MS: u64 = 700;
-/// How soon those who wait must be back: before the server gives up their places.
-const BACK_WITHIN_MS: u64 = 9_000;
 
 async fn connect(world: &World, client: &str, fields: serde_json::Value) -> Outcome {
     let urls = world.links.each_ref().map(Link::url);
@@ -31,8 +29,8 @@ pub(super) async fn fail_over_leader(world: &World) -> Outcome {
     world.acquire("alice", "xb", json!({"session": "s"})).await?;
     let held = world.server.acquire("xc", "holder", json!({})).await?;
     connect(world, "bob", json!({})).await?;
-    let bob = world.begin_acquire("bob", "xc", json!({"ttl_ms": 10_000, "wait_ms": 25_000}));
-    world.server.wait_for_queue("xc", &["bob"], ms(5000)).await?;
+    let bob = world.begin_acquire("bob", "xc", json!({"ttl_ms": 10_000, "wait_ms": WAIT_MS}));
+    world.server.wait_for_queue("xc", &["bob"], SOON).await?;
     event::told(world, 3).await?;
     world.stays_held(&["alice:xa", "alice:xb"], ms(1500)).await?;
     goes_to_the_leader(world)?;
@@ -42,7 +40,7 @@ pub(super) async fn fail_over_leader(world: &World) -> Outcome {
     follower.obey([Rule::always("/", Fate::Busy)]);
     tokio::time::sleep(ms(VACANT_MS)).await;
     follower.obey([]);
-    world.server.wait_for_queue("xc", &["bob"], ms(BACK_WITHIN_MS)).await?;
+    world.server.wait_for_queue("xc", &["bob"], SOON).await?;
     world.stays_held(&["alice:xa", "alice:xb"], ms(6000)).await?;
     world.server.release(&held).await?;
     let bobs = granted(bob).await?;
@@ -55,7 +53,7 @@ pub(super) async fn fail_over_leader(world: &World) -> Outcome {
     let ids: BTreeSet<_> = asked.iter().map(|seen| seen.request_id()).collect();
     demand!(ids.len() == 1 && !ids.contains(&None), "one request_id for all tries, not {ids:?}");
     let is_over = |history: &crate::history::History| history.of("released").len() == 3;
-    let history = world.server.history_when(ms(3000), is_over).await?;
+    let history = world.server.history_when(SOON, is_over).await?;
     let released = history.of_lock("released", "xa");
     demand!(
         released.len() == 1 && released[0].token == token,
@@ -65,7 +63,7 @@ pub(super) async fn fail_over_leader(world: &World) -> Outcome {
     event::are_complete(world, "x").await
 }
 
-/// Who leads is asked for once by each client, and from then on nobody else is asked for anything but events.
+/// Checks that each client asks for the leader once, and sends all later requests except events to it.
 fn goes_to_the_leader(world: &World) -> Outcome {
     let mut seen = world.log.of("/v1/");
     seen.retain(|seen| !seen.path.contains("/events"));

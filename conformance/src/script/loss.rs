@@ -1,8 +1,8 @@
-//! A loss is told before the lease can end, and is final.
+//! A client reports a loss before the lease can end, and a loss is final.
 
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, WAIT_MS, ms};
 use crate::driver::Told;
 use crate::flaw::{Flaw, Outcome, demand};
 use crate::link::{Fate, Rule};
@@ -10,11 +10,11 @@ use crate::world::World;
 
 const TTL_MS: u64 = 2400;
 
-/// A loss was told; the server must see the lease expire, and not before.
+/// Checks that the server saw the lease expire, and not before its loss was reported.
 async fn expired_after(world: &World, lock: &str, told: &Told) -> Outcome {
     let history = world
         .server
-        .history_when(ms(3 * TTL_MS), |history| !history.of_lock("expired", lock).is_empty())
+        .history_when(SOON, |history| !history.of_lock("expired", lock).is_empty())
         .await?;
     let expired = history.of_lock("expired", lock);
     let at_ms = expired.first().map(|event| event.at_ms);
@@ -34,7 +34,7 @@ pub(super) async fn loss_before_end(world: &World) -> Outcome {
 
 pub(super) async fn loss_counts_from_send(world: &World) -> Outcome {
     world.connect("alice").await?;
-    // What is late is the answer: the server counts from the request, which came at once.
+    // Only the response is late: the server received the request immediately, and counts from that.
     world.link().obey([
         Rule::times(1, "/locks/a/acquire", Fate::Late(ms(TTL_MS / 3))),
         Rule::always("/locks/a/renew", Fate::Swallowed),
@@ -57,10 +57,10 @@ pub(super) async fn loss_counts_from_send(world: &World) -> Outcome {
 pub(super) async fn loss_after_wait(world: &World) -> Outcome {
     world.connect("alice").await?;
     let held = world.server.acquire("a", "bob", json!({})).await?;
-    let fields = json!({"ttl_ms": 1500, "wait_ms": 10_000, "margin_ms": 300});
+    let fields = json!({"ttl_ms": 1500, "wait_ms": WAIT_MS, "margin_ms": 300});
     let asked = world.begin_acquire("alice", "a", fields);
-    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
-    // Longer than the ttl: whoever counts that from when it asked has lost the lease before it got it.
+    world.server.wait_for_queue("a", &["alice"], SOON).await?;
+    // Waits longer than the TTL. A client that counts the TTL from its request has lost the lease before it gets it.
     tokio::time::sleep(ms(2000)).await;
     world.server.release(&held).await?;
     crate::world::granted(asked).await?;
@@ -76,7 +76,7 @@ pub(super) async fn loss_when_server_stops(world: &World) -> Outcome {
     world.server.stop();
     let told = world.lost_in_time(("lease", "alice:a"), &["/locks/a/"], ms(TTL_MS)).await;
     world.server.go_on();
-    // What was sent to the stopped server arrives now, and late: the lease is over.
+    // The requests sent to the stopped server arrive only now, when the lease has ended.
     tokio::time::sleep(ms(300)).await;
     demand!(!world.is_held("alice:a").await?, "a loss is final, also if the server is back");
     expired_after(world, "a", &told?).await
@@ -85,7 +85,7 @@ pub(super) async fn loss_when_server_stops(world: &World) -> Outcome {
 pub(super) async fn loss_is_final(world: &World) -> Outcome {
     let ttl = ms(3000);
     world.connect("alice").await?;
-    // With this margin the loss is due while the first renewal is under way.
+    // With this margin, the loss is due while the first renewal is pending.
     world.link().obey([Rule::always("/renew", Fate::Held)]);
     world.acquire("alice", "a", json!({"ttl_ms": 3000, "margin_ms": 1500})).await?;
     let told = world.driver.lost(("lease", "alice:a"), ttl).await?;
@@ -120,7 +120,7 @@ pub(super) async fn revoked_is_told(world: &World) -> Outcome {
     let reason = &told.event["reason"];
     demand!(reason == "ended", "the server said that it is over, and it was told as {reason}");
     demand!(!world.is_held("alice:a").await?, "`check` says it is held after `lost`");
-    // Whatever a release says now, it must not touch what the other has.
+    // Whatever the response to this release is, the other owner must keep its lease.
     let release = world.driver.begin(json!({"do": "release", "lease": "alice:a"}));
     let _ = release.answer().await?;
     let state = world.server.look("a").await?;
@@ -130,7 +130,7 @@ pub(super) async fn revoked_is_told(world: &World) -> Outcome {
 
 pub(super) async fn server_killed_lease_kept(world: &World) -> Outcome {
     world.connect("alice").await?;
-    // Most of it is for a start on a machine that is busy.
+    // Most of the TTL is reserved for a slow start on a busy machine.
     let token = world.acquire("alice", "a", json!({"ttl_ms": 9000})).await?;
     world.server.kill().await;
     world.log.when_seen("/renew", 1, ms(6000)).await?;

@@ -1,4 +1,4 @@
-//! The scripts: each is a small function that breaks one thing and judges what became of it.
+//! The scripts. Each is a small function that causes one fault and judges the reaction.
 
 mod acquire;
 mod address;
@@ -18,13 +18,13 @@ use std::time::Duration;
 use crate::flaw::Outcome;
 use crate::world::World;
 
-/// What a script is, once it runs.
+/// The future of a running script.
 pub type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-/// A script and its name, which is that of the protocol.
+/// A script and its name in the protocol.
 #[derive(Clone, Copy)]
 pub struct Script {
-    /// As in `PROTOCOL.md`.
+    /// The name in `PROTOCOL.md`.
     pub name: &'static str,
     /// Runs it.
     pub run: for<'a> fn(&'a World) -> Running<'a>,
@@ -36,7 +36,7 @@ macro_rules! scripts {
     };
 }
 
-/// All of them, in the order of the protocol.
+/// All scripts, in the order of the protocol.
 pub const SCRIPTS: &[Script] = scripts![
     acquire::renewed_while_held,
     acquire::held_is_held,
@@ -72,10 +72,17 @@ pub const SCRIPTS: &[Script] = scripts![
     acquire::namespaced,
 ];
 
-/// The names of all scripts: these, and those that all drivers live through together.
+/// Returns the names of all scripts, including those that run with all drivers in one cluster.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SCRIPTS.iter().map(|script| script.name).chain(crate::cluster::NAMES)
 }
+
+/// How long a script waits for what a correct driver does at once or after its next try: more than ten times what that
+/// takes. A script with a deliberate bug may have to wait for all of it.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// How long a driver waits for a lock, at most. Longer than any script lets it wait.
+pub(crate) const WAIT_MS: u64 = 150_000;
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

@@ -1,8 +1,8 @@
-//! A client that is paused past its lease, and does not know.
+//! A client that is suspended beyond the end of its lease, without noticing.
 
 use serde_json::json;
 
-use super::ms;
+use super::{WAIT_MS, ms};
 use crate::flaw::{Flaw, Outcome, demand};
 use crate::world::World;
 
@@ -14,10 +14,10 @@ pub(super) async fn paused_client(world: &World) -> Outcome {
         answer => return Err(Flaw::Wrong(format!("a write in time was answered {answer:?}"))),
     }
     world.driver.stop()?;
-    let bob = world.server.acquire("a", "bob", json!({"wait_ms": 10_000})).await?;
+    let bob = world.server.acquire("a", "bob", json!({"wait_ms": WAIT_MS})).await?;
     demand!(bob.token() > token, "the token of the next grant is larger");
     demand!(world.resource.write(bob.token(), "bob"), "bob could not write");
-    // All of this lies in its pipe when it wakes up, before any timer of it can have run.
+    // All these commands are in its pipe when it resumes, before any of its timers can fire.
     let check = world.driver.begin(json!({"do": "check", "lease": "alice:a"}));
     let checked = world.write("alice:a", "checked", true);
     let unchecked = world.write("alice:a", "unchecked", false);

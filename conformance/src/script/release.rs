@@ -1,10 +1,10 @@
-//! A lock is given back once, and nothing is renewed after that.
+//! A lock is released once, and not renewed after that.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, WAIT_MS, ms};
 use crate::flaw::{Outcome, broken, demand};
 use crate::link::{Fate, Rule};
 use crate::world::World;
@@ -13,8 +13,8 @@ pub(super) async fn release_is_one(world: &World) -> Outcome {
     world.connect("alice").await?;
     world.acquire("alice", "a", json!({"ttl_ms": 10_000})).await?;
     let (bob, released) =
-        tokio::join!(world.server.acquire("a", "bob", json!({"wait_ms": 20_000})), async {
-            world.server.wait_for_queue("a", &["bob"], ms(5000)).await?;
+        tokio::join!(world.server.acquire("a", "bob", json!({"wait_ms": WAIT_MS})), async {
+            world.server.wait_for_queue("a", &["bob"], SOON).await?;
             world.link().obey([
                 Rule::times(2, "/release", Fate::CutAfter),
                 Rule::times(1, "/release", Fate::CutBefore),
@@ -46,13 +46,13 @@ pub(super) async fn nothing_after_release(world: &World) -> Outcome {
     ]);
     world.acquire("alice", "a", json!({"ttl_ms": 1500})).await?;
     world.acquire("alice", "b", json!({"ttl_ms": 4500})).await?;
-    // `a` is released just after a renewal: the next one would be due while the release is under way.
-    world.log.when("/locks/a/renew", ms(5000), |seen| seen.answered_at.is_some()).await?;
+    // `a` is released right after a renewal. The next renewal would be due while the release is pending.
+    world.log.when("/locks/a/renew", SOON, |seen| seen.answered_at.is_some()).await?;
     world.release("alice", "a").await?;
-    // `b` is released while a renewal is under way.
-    world.log.when_seen("/locks/b/renew", 1, ms(5000)).await?;
+    // `b` is released while a renewal is pending.
+    world.log.when_seen("/locks/b/renew", 1, SOON).await?;
     let release = world.driver.begin(json!({"do": "release", "lease": "alice:b"}));
-    world.log.when_seen("/locks/b/release", 1, ms(5000)).await?;
+    world.log.when_seen("/locks/b/release", 1, SOON).await?;
     world.link().let_go();
     let answer = release.answer().await?;
     demand!(answer.is_ok(), "the release of b was answered {answer:?}");
@@ -72,7 +72,7 @@ pub(super) async fn release_gives_up(world: &World) -> Outcome {
     world.acquire("alice", "a", json!({"ttl_ms": 1500})).await?;
     world.link().obey([Rule::always("/release", Fate::CutBefore)]);
     let release = world.driver.begin(json!({"do": "release", "lease": "alice:a"}));
-    match release.answer_within(ms(25_000)).await? {
+    match release.answer_within(ms(WAIT_MS)).await? {
         Ok(_) => demand!(false, "a release that no server has seen was answered ok"),
         Err(no) => demand!(
             no.name == "broken" || no.name == "unreachable",

@@ -1,4 +1,4 @@
-//! Secrets are sent where they belong, and shown nowhere.
+//! Secrets are sent only to the server, and never shown.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ pub(super) async fn api_key_is_secret(world: &World) -> Outcome {
     let fields = json!({"urls": [world.link().url()], "api_key": API_KEY});
     world.connect_with("alice", fields).await?;
     world.acquire("alice", "a", json!({"ttl_ms": 9000})).await?;
-    // Errors are told too, and must not tell more than they have to.
+    // Error messages must not contain secrets either.
     world.server.kill().await;
     world.log.when_seen("/renew", 2, ms(6000)).await?;
     world.server.start_again().await?;

@@ -1,8 +1,8 @@
-//! One keep-alive for any number of locks.
+//! Sessions: one keep-alive for any number of locks.
 
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, ms};
 use crate::flaw::{Outcome, demand};
 use crate::history::History;
 use crate::world::World;
@@ -37,9 +37,9 @@ pub(super) async fn session_many_locks(world: &World) -> Outcome {
     for lease in &leases {
         demand!(!world.is_held(lease).await?, "{lease} is held after its session was closed");
     }
-    // They go in slices, the first of them before the answer.
+    // The server releases the locks in slices, the first of them before its response.
     let are_released = |history: &History| history.of("released").len() == N_LOCKS;
-    let history = world.server.history_when(ms(3000), are_released).await?;
+    let history = world.server.history_when(SOON, are_released).await?;
     let n_released = history.of("released").len();
     demand!(n_released == N_LOCKS, "{n_released} of {N_LOCKS} locks were released");
     let n_before = world.log.of("/keepalive").len();
@@ -63,7 +63,7 @@ pub(super) async fn session_loss(world: &World) -> Outcome {
         demand!(!world.is_held(lease).await?, "{lease} is held although its session is lost");
     }
     let is_over = |history: &History| history.of("expired").len() == 5;
-    let history = world.server.history_when(ms(5000), is_over).await?;
+    let history = world.server.history_when(SOON, is_over).await?;
     demand!(is_over(&history), "the server keeps what was told lost: {history:?}");
     Ok(())
 }

@@ -1,11 +1,12 @@
-//! A place in the queue is kept, whatever happens to connections and servers, and left at once if nobody wants it.
+//! A waiter keeps its place in the queue through broken connections and restarts, and leaves it immediately when it is
+//! cancelled.
 
 use std::collections::BTreeSet;
 
 use leasehold_testkit::Method;
 use serde_json::json;
 
-use super::ms;
+use super::{SOON, WAIT_MS};
 use crate::driver::Asked;
 use crate::flaw::{Flaw, Outcome, broken, demand};
 use crate::link::{Fate, Rule};
@@ -13,23 +14,20 @@ use crate::seen::Seen;
 use crate::server::Held;
 use crate::world::World;
 
-/// How soon those who wait must be back after their connections broke: before the server gives up their places.
-const BACK_WITHIN_MS: u64 = 9_000;
-
-/// Two who wait behind somebody.
+/// Makes two clients wait behind a holder.
 async fn queue(world: &World) -> Outcome<(Held, Asked, Asked)> {
     let held = world.server.acquire("a", "holder", json!({})).await?;
-    let fields = json!({"ttl_ms": 10_000, "wait_ms": 25_000});
+    let fields = json!({"ttl_ms": 10_000, "wait_ms": WAIT_MS});
     world.connect("alice").await?;
     let alice = world.begin_acquire("alice", "a", fields.clone());
-    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
+    world.server.wait_for_queue("a", &["alice"], SOON).await?;
     world.connect("bob").await?;
     let bob = world.begin_acquire("bob", "a", fields);
-    world.server.wait_for_queue("a", &["alice", "bob"], ms(5000)).await?;
+    world.server.wait_for_queue("a", &["alice", "bob"], SOON).await?;
     Ok((held, alice, bob))
 }
 
-/// Both are granted, once and in order.
+/// Checks that both get the lock, once and in order.
 async fn granted_in_order(world: &World, held: Held, alice: Asked, mut bob: Asked) -> Outcome {
     world.server.release(&held).await?;
     let token = crate::world::granted(alice).await?;
@@ -58,7 +56,7 @@ pub(super) async fn wait_survives_restart(world: &World) -> Outcome {
     let (held, alice, bob) = queue(world).await?;
     world.server.kill().await;
     world.server.start_again().await?;
-    world.server.wait_for_queue("a", &["alice", "bob"], ms(BACK_WITHIN_MS)).await?;
+    world.server.wait_for_queue("a", &["alice", "bob"], SOON).await?;
     granted_in_order(world, held, alice, bob).await
 }
 
@@ -67,9 +65,9 @@ pub(super) async fn wait_survives_cuts(world: &World) -> Outcome {
     for _ in 1..=3 {
         let n_before = world.log.of("/locks/a/acquire").len();
         world.link().cut();
-        // First they have to ask again: until then the server may not have noticed.
-        world.log.when_seen("/locks/a/acquire", n_before + 2, ms(BACK_WITHIN_MS)).await?;
-        world.server.wait_for_queue("a", &["alice", "bob"], ms(BACK_WITHIN_MS)).await?;
+        // Both must repeat their requests first. Before that, the server might not have noticed the broken connections.
+        world.log.when_seen("/locks/a/acquire", n_before + 2, SOON).await?;
+        world.server.wait_for_queue("a", &["alice", "bob"], SOON).await?;
     }
     granted_in_order(world, held, alice, bob).await
 }
@@ -77,21 +75,21 @@ pub(super) async fn wait_survives_cuts(world: &World) -> Outcome {
 pub(super) async fn ended_wait_is_over(world: &World) -> Outcome {
     world.server.acquire("a", "holder", json!({})).await?;
     world.connect("alice").await?;
-    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": 25_000}));
-    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
+    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": WAIT_MS}));
+    world.server.wait_for_queue("a", &["alice"], SOON).await?;
     let asked = world.log.of("/locks/a/acquire");
     let request_id = asked.first().and_then(|seen| seen.request_id().map(str::to_owned));
     let body = json!({"owner_id": "alice", "request_id": request_id});
     let cancelled = world.server.ask(Method::POST, "/v1/cancel", body).await?;
     demand!(cancelled.body["cancelled"] == true, "it does not wait: {}", cancelled.text);
-    match alice.answer_within(ms(2000)).await? {
+    match alice.answer_within(SOON).await? {
         Err(no) if no.name == "wait_timeout" || no.name == "held" => {}
         answer => return Err(Flaw::Wrong(format!("a wait that was ended: {answer:?}"))),
     }
     let history = world.server.history().await?;
     let ended = history.of("wait_ended").len();
     demand!(ended == 1, "one wait, not {ended}: {history:?}");
-    world.server.wait_for_queue("a", &[], ms(1000)).await
+    world.server.wait_for_queue("a", &[], SOON).await
 }
 
 async fn cancel(world: &World, asked: Asked) -> Outcome {
@@ -105,12 +103,12 @@ async fn cancel(world: &World, asked: Asked) -> Outcome {
 pub(super) async fn cancel_leaves_queue(world: &World) -> Outcome {
     let held = world.server.acquire("a", "holder", json!({})).await?;
     world.connect("alice").await?;
-    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": 25_000}));
-    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
+    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": WAIT_MS}));
+    world.server.wait_for_queue("a", &["alice"], SOON).await?;
     cancel(world, alice).await?;
     let is_over = |history: &crate::history::History| !history.of("wait_ended").is_empty();
-    let history = world.server.history_when(ms(2000), is_over).await?;
-    demand!(is_over(&history), "2 s after it was cancelled it still waits: {history:?}");
+    let history = world.server.history_when(SOON, is_over).await?;
+    demand!(is_over(&history), "{SOON:?} after it was cancelled it still waits: {history:?}");
     world.server.release(&held).await.map_err(broken)?;
     let history = world.server.history().await?;
     demand!(history.of("granted").len() == 1, "granted to whoever had gone: {history:?}");
@@ -120,11 +118,11 @@ pub(super) async fn cancel_leaves_queue(world: &World) -> Outcome {
 pub(super) async fn cancel_gives_back(world: &World) -> Outcome {
     world.connect("alice").await?;
     world.link().obey([Rule::times(1, "/locks/a/acquire", Fate::Held)]);
-    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 60_000, "wait_ms": 25_000}));
-    world.log.when("/locks/a/acquire", ms(5000), Seen::is_served).await?;
+    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 60_000, "wait_ms": WAIT_MS}));
+    world.log.when("/locks/a/acquire", SOON, Seen::is_served).await?;
     cancel(world, alice).await?;
     let is_over = |history: &crate::history::History| !history.of("released").is_empty();
-    let history = world.server.history_when(ms(3000), is_over).await?;
-    demand!(is_over(&history), "3 s after it was cancelled it is still held: {history:?}");
+    let history = world.server.history_when(SOON, is_over).await?;
+    demand!(is_over(&history), "{SOON:?} after it was cancelled it is still held: {history:?}");
     world.server.acquire("a", "bob", json!({})).await.map(drop)
 }

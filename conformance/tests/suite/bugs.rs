@@ -1,4 +1,5 @@
-//! The suite judged: each script passes a plain client that keeps the promises, and fails the one that breaks its own.
+//! Tests the suite itself: each script passes a plain client without a bug, and fails a client with the bug it must
+//! find.
 
 use std::collections::BTreeSet;
 
@@ -43,10 +44,10 @@ async fn every_deliberate_bug_is_found() {
     assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
 }
 
-/// A bug that this did not find, in words.
+/// Returns a description of a bug that was not found.
 fn missed(bug: Bug, what: &str, verdict: &Verdict) -> Option<String> {
     let is_found = match &verdict.flaw {
-        // A suite that stumbles has found nothing.
+        // A failure of the suite itself does not count as finding the bug.
         Some(Flaw::Wrong(why)) => !why.contains("the suite could not go on"),
         _ => false,
     };
@@ -54,7 +55,7 @@ fn missed(bug: Bug, what: &str, verdict: &Verdict) -> Option<String> {
     (!is_found).then(|| format!("{bug:?} ({what}): {script} says {flaw:?}"))
 }
 
-/// One cluster for all of them: what befalls its leaders befalls those with a bug beside those without.
+/// All drivers share one cluster, so its leader changes affect drivers with and without a bug at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn over_a_change_of_leaders_rust_conforms_and_bugs_are_found() {
     let _turn = TURN.lock().await;
@@ -85,7 +86,7 @@ async fn over_a_change_of_leaders_rust_conforms_and_bugs_are_found() {
     assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
 }
 
-/// Each bug with each script that must find it.
+/// Returns each bug with each script that must find it.
 fn finds() -> impl Iterator<Item = (Bug, &'static str, Script)> {
     BUGS.iter().flat_map(|(bug, what, scripts)| {
         SCRIPTS

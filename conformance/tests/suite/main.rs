@@ -1,4 +1,4 @@
-//! The suite with Rust's driver, and the suite judged itself: deliberate bugs are found.
+//! Runs the suite with the Rust driver, and tests that the suite finds deliberate bugs.
 
 mod bugs;
 mod page;
@@ -10,11 +10,11 @@ use std::sync::OnceLock;
 
 use leasehold_conformance::subject::Setup;
 
-/// One after the other: each run wants the machine for itself.
+/// Makes the tests run one at a time, because each run needs the whole machine.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// The server's binary. It is another package's, so cargo does not build it for us, unless all packages are tested:
-/// then `LEASEHOLD_BIN` says where it is. Built alone it has other features, and so has everything it is made of.
+/// Returns the path of the server's binary. It belongs to another package, so cargo builds it only if all packages are
+/// tested; then `LEASEHOLD_BIN` contains its path. Otherwise it is built here, with the features of that package alone.
 fn server() -> PathBuf {
     static SERVER: OnceLock<PathBuf> = OnceLock::new();
     let build = || {

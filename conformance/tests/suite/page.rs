@@ -7,7 +7,7 @@ use leasehold_conformance::script::names;
 const CLIENTS: &str = include_str!("../../../docs/reference/sdk.md");
 const RESULTS: &str = include_str!("../../../docs/internals/conformance.md");
 
-/// The cells of the table after `heading` on a page, without its head.
+/// Returns the cells of the table after `heading` on a page, without its head.
 fn table(page: &'static str, heading: &str) -> Vec<Vec<&'static str>> {
     let (_, after) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
     let lines = after.lines().skip_while(|line| !line.starts_with('|'));
@@ -19,13 +19,13 @@ fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).ok()
 }
 
-/// What stands between `before` and the next quote.
+/// Returns the text between `before` and the next quote.
 fn quoted(text: &str, before: &str) -> Option<String> {
     let (_, after) = text.split_once(before)?;
     after.split('"').next().map(Into::into)
 }
 
-/// The version of each client, in the order of the table; `-` for one that is not there.
+/// Returns the version of each client in the order of the table, or `-` for a client that does not exist.
 fn versions() -> Vec<String> {
     let rust = read("sdk/Cargo.toml").filter(|text| text.contains("version.workspace = true"));
     let python = read("sdks/python/src/leasehold/version.py");
@@ -75,8 +75,8 @@ fn the_results_are_of_all_scripts_and_none_failed() {
     }
 }
 
-/// A Go module is fetched from where its name says. As long as nobody has said where the repository will be, it has a
-/// name that cannot be one, and its README says what to do.
+/// A Go module is downloaded from the location in its name. As long as the repository has no location, the module has
+/// an impossible name, and its README explains what to do.
 #[test]
 fn the_go_module_is_called_after_the_repository() {
     let module = read("sdks/go/go.mod").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The Rust SDK keeps every promise.
+//! Checks that the Rust SDK conforms.
 
 use leasehold_conformance::report::table;
 use leasehold_conformance::run::run;

@@ -1,4 +1,4 @@
-//! Releases a lease, or gives up the grace period after it. The next waiter is granted the lock in the same step.
+//! Releases a lease, or ends the grace period after it early. The next waiter is granted the lock in the same step.
 
 use super::proof::{active, check_active, prove};
 use super::renew::find;
@@ -72,8 +72,8 @@ pub(crate) fn give_up(t: &mut Transition<'_>, asked: GiveUp) -> Result<(), Rejec
     }
 }
 
-/// Gives up the grace period of the last owner. Works even after the grace period, as long as no other owner has
-/// acquired the lock.
+/// Ends the grace period early, on behalf of the last owner. Works even after the grace period, as long as no other
+/// owner has acquired the lock.
 fn forgo(
     t: &mut Transition<'_>,
     key: LockKey,

@@ -31,14 +31,14 @@ impl World {
 #[test]
 fn a_lock_is_held_until_it_is_released_or_dropped() {
     let world = World::new();
-    let guard = world.client.lock("orders").ttl(Duration::from_secs(5)).acquire().unwrap();
+    let guard = world.client.lock("orders").ttl(Duration::from_secs(60)).acquire().unwrap();
     assert_eq!((guard.name(), guard.fencing_token()), ("orders", 1));
     assert!(world.client.lock("orders").acquire().unwrap_err().is_conflict());
     assert_eq!(guard.lost_within(Duration::from_millis(1)), None);
     guard.release().unwrap();
     assert!(!world.is_held("orders"));
     drop(world.client.lock("orders").acquire().unwrap());
-    // The next one waits for what is given back in the background.
+    // The next acquire waits for the release in the background.
     let wait = Duration::from_secs(20);
     world.client.lock("orders").wait(wait).acquire().unwrap().release().unwrap();
 }
@@ -48,7 +48,7 @@ fn renewals_go_on_while_the_program_is_busy() {
     let world = World::new();
     let guard = world.client.lock("orders").ttl(Duration::from_secs(6)).acquire().unwrap();
     world.local.advance_ms(5000);
-    // This thread does nothing for the client.
+    // This thread does not run the client in the meantime.
     world.runtime.block_on(world.local.until("it is renewed", async |client| {
         let metrics = client.get("/metrics").await.text;
         metrics.contains("lock_renew_total{result=\"success\"} 1")
@@ -73,7 +73,7 @@ fn work_is_done_under_a_lock_and_told_if_that_was_lost() {
 fn several_locks_are_held_together_and_given_back_together() {
     let world = World::new();
     let both = || world.client.locks().lock("a").shared("b");
-    let guard = both().ttl(Duration::from_secs(5)).acquire().unwrap();
+    let guard = both().ttl(Duration::from_secs(60)).acquire().unwrap();
     assert_eq!((guard.fencing_token("a"), guard.leases().len()), (Some(1), 2));
     assert!(both().acquire().unwrap_err().is_conflict());
     assert_eq!(guard.lost_within(Duration::from_millis(1)), None);

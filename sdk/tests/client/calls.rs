@@ -1,4 +1,4 @@
-//! Every call of the native dialect, against a real server.
+//! Every call of the native API, against a real server.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -150,14 +150,13 @@ async fn nonsense_is_refused_with_the_field_that_is_wrong() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable_and_nothing_happened() {
-    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let client = Client::new(&format!("http://127.0.0.1:{port}")).unwrap();
+    let client = Client::new(&format!("http://{}", leasehold_testkit::nowhere())).unwrap();
     let error = client.look("a").await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
     assert!(error.is_retryable() && !error.may_have_taken_effect());
 }
 
-/// One connection that is answered with `answer`, whatever it asks.
+/// Returns a client of a server that accepts one connection and sends `answer`, whatever the request is.
 async fn impostor(answer: &'static str) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -204,7 +203,7 @@ async fn a_code_of_a_newer_server_is_still_understood() {
     assert!(error.is_retryable() && !error.may_have_taken_effect());
 }
 
-/// Counts connections on their way to the server.
+/// Starts a proxy to the server. Returns its URL and the count of its connections.
 async fn counting_proxy(local: &Local) -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -240,7 +239,7 @@ async fn over_http2_many_ask_and_wait_on_one_connection() {
         waiter.await.unwrap();
     }
     assert_eq!(n_connections.load(std::sync::atomic::Ordering::SeqCst), 1);
-    // Whoever gives up waiting leaves the queue, though the connection stays.
+    // A client that gives up waiting leaves the queue, even though its connection stays open.
     let guard = client.lock("a").acquire().await.unwrap();
     let waiting = client.lock("a").owner("impatient").wait(Duration::from_secs(60)).acquire();
     assert!(tokio::time::timeout(Duration::from_millis(100), waiting).await.is_err());

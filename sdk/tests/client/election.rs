@@ -1,4 +1,4 @@
-//! One leader at a time, and everybody knows who.
+//! Leader election: one leader at a time, which all clients can look up.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -36,7 +36,7 @@ async fn whoever_campaigned_first_leads_until_it_resigns() {
     assert_eq!(seen.next().await.unwrap(), Some(expected));
     drop(leads);
     assert_eq!(seen.next().await.unwrap(), None);
-    // A lock whose name only begins like that is none of its business.
+    // A lock whose name only starts with that of the election does not affect it.
     local.client.acquire("scheduler-2", "cem", 60_000, json!({})).await;
     let more = tokio::time::timeout(Duration::from_millis(100), seen.next()).await;
     assert!(more.is_err(), "{more:?}");

@@ -1,11 +1,11 @@
-//! Watching over a restart of the server.
+//! Watching events while the server restarts.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use leasehold::api::EventKind;
 use leasehold::{Client, Error, Events, Watched};
 use leasehold_server::http::Listen;
-use leasehold_testkit::{Local, folder, json, settings};
+use leasehold_testkit::{Local, ReservedPort, folder, json, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn granted(events: &mut Events) -> Result<String, String> {
@@ -19,8 +19,13 @@ async fn granted(events: &mut Events) -> Result<String, String> {
 
 #[tokio::test]
 async fn a_watcher_goes_on_after_a_restart_and_misses_nothing() {
-    let folder = folder();
-    let local = Local::in_folder(folder.path()).await;
+    let (folder, port) = (folder(), ReservedPort::any());
+    let with_port = || {
+        let mut settings = settings(Some(folder.path()));
+        settings.listen = vec![Listen::Http(port.address)];
+        settings
+    };
+    let local = Local::start(with_port()).await;
     let client = Client::new(&format!("http://{}", local.address)).unwrap();
     let [mut informed, mut fresh] = [(); 2].map(|()| client.watch(""));
     informed.connect().await.unwrap();
@@ -28,12 +33,11 @@ async fn a_watcher_goes_on_after_a_restart_and_misses_nothing() {
     local.client.acquire("one", "me", 60_000, json!({})).await;
     assert_eq!(granted(&mut informed).await, Ok("one".into()));
 
-    let (address, clock) = (local.address, local.clock.clone());
+    let clock = local.clock.clone();
     local.stop().await;
-    let mut settings = settings(Some(folder.path()));
-    settings.listen = vec![Listen::Http(address)];
-    let local = Local::start_at(settings, clock).await;
-    // The first one had seen an event and resumes after it; the second has one in its buffer, then resumes too.
+    let local = Local::start_at(with_port(), clock).await;
+    // The first watcher has seen an event and resumes after it. The second has one in its buffer, and resumes after
+    // that.
     assert_eq!(granted(&mut fresh).await, Ok("one".into()));
     local.client.acquire("two", "me", 60_000, json!({})).await;
     for events in [&mut informed, &mut fresh] {
@@ -43,14 +47,18 @@ async fn a_watcher_goes_on_after_a_restart_and_misses_nothing() {
 
 #[tokio::test]
 async fn a_watcher_that_saw_nothing_before_the_connection_broke_says_so() {
-    let local = Local::ephemeral().await;
+    let port = ReservedPort::any();
+    let with_port = || {
+        let mut settings = settings(None);
+        settings.listen = vec![Listen::Http(port.address)];
+        settings
+    };
+    let local = Local::start(with_port()).await;
     let client = Client::new(&format!("http://{}", local.address)).unwrap();
     let mut events = client.watch("");
     events.connect().await.unwrap();
-    let mut again = settings(None);
-    again.listen = vec![Listen::Http(local.address)];
     local.stop().await;
-    let _local = Local::start(again).await;
+    let _local = Local::start(with_port()).await;
     let gap = granted(&mut events).await.unwrap_err();
     assert_eq!(gap, "the connection broke before the first event");
 }

@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples work as they describe.
 
 #![allow(dead_code, reason = "their main functions are for people")]
 

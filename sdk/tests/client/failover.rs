@@ -1,4 +1,4 @@
-//! Several servers, one of which leads: with the real one and with some that say what a server says that does not lead.
+//! A cluster with one leader: with the real server, and with fake servers that respond like a follower.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -15,7 +15,7 @@ use leasehold_testkit::{Ca, Local, Value, folder, json};
 
 const KEY: &str = "lh_a_b";
 
-/// A server that says what it is told to, and remembers what it was asked.
+/// A server with fake responses, which records the requests.
 struct Fake {
     url: String,
     asked: Arc<Mutex<Vec<Question>>>,
@@ -32,7 +32,8 @@ impl Fake {
         Self { url, asked }
     }
 
-    /// One that follows this leader. What it is not asked to refuse it passes on, and then cancels everything.
+    /// Starts a follower of this leader. It rejects requests that must not be forwarded. To all others, it responds as
+    /// if the leader had cancelled a wait.
     fn follower(leader: Option<&str>) -> Self {
         let headers: Vec<_> =
             leader.map(|url| ("Leasehold-Leader", url.into())).into_iter().collect();
@@ -66,17 +67,16 @@ fn url_of(local: &Local) -> String {
     format!("http://{}", local.address)
 }
 
-/// Where nobody listens.
+/// Returns a URL at which no server listens.
 fn nowhere() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", free.local_addr().unwrap())
+    format!("http://{}", leasehold_testkit::nowhere())
 }
 
 fn client(urls: &[&str]) -> Client {
     Client::new(&urls.join(",")).unwrap()
 }
 
-/// Something that has one answer.
+/// Sends a request to which every server here has the same response.
 async fn cancel(client: &Client) -> Result<bool, Error> {
     let request = CancelRequest { owner_id: "me".into(), request_id: "r".into() };
     client.cancel(&request).await
@@ -258,7 +258,7 @@ async fn every_server_that_cannot_be_reached_is_named() {
 
 #[tokio::test]
 async fn what_one_server_may_have_done_stays_in_doubt_when_the_other_cannot_be_reached() {
-    // It reads the request, and is gone.
+    // This server reads the request, and then it is gone.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {

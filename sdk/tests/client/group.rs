@@ -1,4 +1,4 @@
-//! Several locks or none, by the client.
+//! Groups: the client acquires several locks together or none.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -96,7 +96,7 @@ async fn a_guard_waits_in_order_and_one_lost_lock_is_a_loss() {
     let local = Local::ephemeral().await;
     let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));
     let held = ann.lock("a").acquire().await.unwrap();
-    let waiting = bob.locks().lock("a").lock("b").ttl(Duration::from_millis(900));
+    let waiting = bob.locks().lock("a").lock("b").ttl(Duration::from_secs(3));
     let waiting = tokio::spawn(waiting.wait(Duration::from_secs(60)).acquire());
     let waits = async |client: &leasehold_testkit::Client| {
         client.get("/v1/locks/b").await.get("n_waiting") == 1

@@ -1,4 +1,4 @@
-//! Over TLS and Unix sockets, with the server's own; and what goes wrong, in words.
+//! TLS and Unix sockets with the listeners of the real server, and the messages of failed connections.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -14,7 +14,7 @@ use leasehold_testkit::{Ca, Issued, Local, TempDir, folder, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A server that listens in the clear, over TLS and on a Unix socket.
+/// A server that listens with plain HTTP, over TLS and on a Unix socket.
 struct World {
     local: Local,
     folder: TempDir,
@@ -54,8 +54,8 @@ impl World {
         self.local.server.listeners()[2].to_string()
     }
 
-    /// What is said of a server whose certificate cannot be verified. That is asked once: the clock stands still, so
-    /// whoever pauses before another try does not return.
+    /// Returns the error for a server whose certificate cannot be verified. The client must not retry: the clock stands
+    /// still, so a client that pauses before a retry never returns.
     async fn untrusted(&self, builder: ClientBuilder) -> String {
         let client = builder.clock(FakeClock::default()).build().unwrap();
         let asked = tokio::time::timeout(Duration::from_secs(20), client.lock("a").acquire());
@@ -65,7 +65,7 @@ impl World {
         error.to_string()
     }
 
-    /// What is said of a connection that does not come about.
+    /// Returns the error of a connection that fails.
     async fn refused(&self, builder: ClientBuilder) -> String {
         let error = builder.build().unwrap().look("a").await.unwrap_err();
         assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
@@ -155,7 +155,8 @@ async fn a_client_shows_its_certificate() {
         ),
     ] {
         let said = world.refused(builder).await;
-        // In TLS 1.3 the client has finished its handshake by then, and may be faster than the reason.
+        // In TLS 1.3 the client has finished its handshake by then, and might send its request before the reason
+        // arrives.
         let is_explained = said.contains(why) || said.contains("hung up at once");
         assert!(is_explained && said.contains("--client-cert-file"), "{said}");
     }
@@ -198,8 +199,8 @@ async fn one_server_that_cannot_be_trusted_does_not_keep_from_the_others() {
     let trusted = format!("http://{}", world.local.address);
     let client = Client::new(&format!("{untrusted},{trusted}")).unwrap();
     client.lock("a").acquire().await.unwrap().release().await.unwrap();
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    // That one may come back.
+    let nobody = leasehold_testkit::nowhere();
+    // The second server might come back, so a retry can help.
     let said = world.refused(Client::builder(&format!("{untrusted},http://{nobody}"))).await;
     assert!(said.contains("not trusted here") && said.contains("connection refused"), "{said}");
     world.local.stop().await;
@@ -240,7 +241,8 @@ async fn a_redirect_is_not_followed() {
 
 type Stub = (SocketAddr, tokio::sync::oneshot::Sender<String>, tokio::task::JoinHandle<usize>);
 
-/// A server that answers its one request with a redirect; and one that counts who comes until it is told to stop.
+/// Starts a server that answers its only request with a redirect, or one that counts connections until it is told to
+/// stop.
 async fn stub(redirects: bool) -> Stub {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! An acquire that is dropped while its grant is on its way: nobody will ever have it, so it is given back.
+//! An acquire that is dropped while its grant is on its way: no caller receives the lock, so it is released.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -13,8 +13,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A server that grants immediately, but never sends its first response. Next, it answers `n_uncertain` acquires with
-/// 503. Also returns the requests it receives.
+/// Starts a server that grants immediately, but never sends its first response. It answers the next `n_uncertain`
+/// acquires with 503. Returns a client and the requests that the server receives.
 fn server(n_uncertain: usize) -> (Client, UnboundedReceiver<Question>) {
     let (asked, questions) = unbounded_channel();
     let (n_acquires, never) = (AtomicUsize::new(0), Barrier::new(2));
@@ -47,7 +47,7 @@ fn server(n_uncertain: usize) -> (Client, UnboundedReceiver<Question>) {
         };
         (200, body)
     });
-    // On a busy machine too, no request is sent twice for lack of time.
+    // The timeout is long, so that no request is repeated on a busy machine.
     (Client::builder(&url).timeout(PATIENCE).build().unwrap(), questions)
 }
 
@@ -98,7 +98,7 @@ async fn several_locks_whose_grant_nobody_waits_for_are_given_back() {
     assert_eq!(seen[2].1["leases"][0]["lease_id"], "1.ab");
 }
 
-/// The lease may have been granted. Without another try, it would be held until it expires.
+/// The lease might have been granted. Without another try, it would be held until it expires.
 #[tokio::test]
 async fn a_lock_is_given_back_even_if_the_server_fails_in_the_meantime() {
     let (client, questions) = server(2);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -36,7 +37,11 @@ class Server:
         self._scheme = scheme
         self._options = options
         self._process: Optional[subprocess.Popen[bytes]] = None
-        self.port = 0
+        # A socket that is bound and does not listen: nobody else gets the port while the server is restarted.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.port: int = self._reserved.getsockname()[1]
         self.start()
 
     @property
@@ -51,7 +56,6 @@ class Server:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LEASEHOLD_")}
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
         until(lambda: port_file.exists() and port_file.read_text().strip() != "", "the server starts")
-        self.port = int(port_file.read_text())
 
     def kill(self) -> None:
         """As if it had crashed."""
@@ -72,3 +76,4 @@ class Server:
         if self._process is not None:
             self.resume()
             self.kill()
+        self._reserved.close()

@@ -168,12 +168,12 @@ def test_a_gate_compares_and_writes_in_one_step() -> None:
 
     def slow() -> None:
         inside.set()
-        assert go_on.wait(10)
+        assert go_on.wait(180)
         file.append(1)
 
     older = threading.Thread(target=lambda: gate.write("report", 1, slow))
     older.start()
-    assert inside.wait(10)
+    assert inside.wait(180)
     newer = threading.Thread(target=lambda: gate.write("report", 2, lambda: file.append(2)))
     newer.start()
     assert gate.newest("report") == 1, "the newer one waits"

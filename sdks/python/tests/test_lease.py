@@ -108,7 +108,7 @@ def test_a_release_is_one_however_often_its_answer_is_lost(client: Client, proxy
 
 
 def test_a_release_that_failed_can_be_tried_again(client: Client, proxy: Proxy, name: str) -> None:
-    with Client(proxy.url, timeout=0.1) as other:
+    with Client(proxy.url, timeout=1) as other:
         lease = other.lock(name, ttl=60).acquire()
         proxy.swallow()
         with pytest.raises(Broken):

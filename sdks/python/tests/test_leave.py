@@ -51,8 +51,8 @@ def test_what_is_left_is_held_and_not_renewed(client: Client, proxy: Proxy, name
 def test_an_ordinary_loss_leaves_no_task_that_nobody_asked(
     proxy: Proxy, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.ERROR, "asyncio"), Client(proxy.url, timeout=0.5) as client:
-        with pytest.raises(LeaseLost), client.lock(name, ttl=1) as lease:
+    with caplog.at_level(logging.ERROR, "asyncio"), Client(proxy.url, timeout=1) as client:
+        with pytest.raises(LeaseLost), client.lock(name, ttl=3) as lease:
             proxy.swallow()
             assert lease.lost.wait(180)
         end = lease._inner._end

@@ -55,7 +55,7 @@ def test_what_was_taken_away_is_told_also_by_a_release_that_was_not_served(
     client: Client, proxy: Proxy, name: str
 ) -> None:
     a, b = name + "/a", name + "/b"
-    with Client(proxy.url, timeout=0.5) as other:
+    with Client(proxy.url, timeout=1) as other:
         leases = other.locks(a, b).acquire()
         client.revoke(b, "a test")
         proxy.hush()

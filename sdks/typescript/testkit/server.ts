@@ -2,12 +2,33 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { Client, type ClientOptions } from "../src/index.js";
 import { until } from "./patience.js";
+
+/**
+ * A free port. It is below the ports that the system gives to connections and to those who listen on any port, so that
+ * none of these takes it while the server is restarted.
+ */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 22_000);
+    const listener = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(listener, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    listener.close();
+    await once(listener, "close");
+    return port;
+  }
+}
 
 export class Server {
   readonly #folder = mkdtempSync(join(tmpdir(), "leasehold-ts-"));
@@ -45,12 +66,12 @@ export class Server {
     assert.ok(binary, "LEASEHOLD_BIN must name the server's binary");
     const portFile = join(this.#folder, "port");
     rmSync(portFile, { force: true });
+    if (this.#port === 0) this.#port = await freePort();
     const options = [...this.#options, "--listen", this.url, "--port-file", portFile];
     const folders = ["--data", join(this.#folder, "data"), "--log", "error"];
     const child = spawn(binary, ["serve", ...options, ...folders], { stdio: ["ignore", "ignore", "inherit"] });
     this.#process = child;
     await until("the server listens", () => existsSync(portFile) && readFileSync(portFile, "utf8").trim() !== "");
-    this.#port = Number(readFileSync(portFile, "utf8"));
   }
 
   /** Ends it without a warning, as kill -9 does. */

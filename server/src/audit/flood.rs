@@ -25,6 +25,8 @@ pub(super) struct Flood {
     second: i64,
     known: Group,
     unknown: Group,
+    /// Leases that were taken from other principals. Their lines are not left out, but go to another file.
+    taken: Group,
 }
 
 /// Clients that share a limit.
@@ -53,11 +55,12 @@ pub(super) struct Rate {
 }
 
 impl Flood {
-    /// Counts a refusal. Returns whether to write it.
+    /// Counts a refusal, or leases that were taken from others. Returns whether to write it.
     pub(super) fn take(&mut self, part: Part, client: Client, rate: Rate) -> bool {
         let group = match part {
             Part::Unknown => &mut self.unknown,
-            Part::Access | Part::Admin | Part::Refusals => &mut self.known,
+            Part::Admin => &mut self.taken,
+            Part::Access | Part::Refusals => &mut self.known,
         };
         let n_max = CLIENTS_MAX.max(rate.of_all as usize);
         if group.by.len() >= n_max && !group.by.contains_key(&client) {
@@ -80,6 +83,7 @@ impl Flood {
         if std::mem::replace(&mut self.second, now) == now {
             return Vec::new();
         }
+        self.taken = Group::default();
         let known = self.known.end(Part::Refusals);
         let unknown = self.unknown.end(Part::Unknown);
         known.into_iter().chain(unknown).collect()

@@ -115,6 +115,10 @@ impl Act {
         Self { kind, act, by, lock: None, detail: Map::new(), claimed: Map::new() }
     }
 
+    pub(super) fn principal(&self) -> &Arc<str> {
+        &self.by.principal
+    }
+
     /// Sets the lock that the act is about.
     pub(crate) fn on(mut self, lock: &LockKey) -> Self {
         self.lock = Some(lock.clone());

@@ -235,8 +235,7 @@ impl Audit {
         wall_ms: i64,
         line: impl FnOnce(&str) -> String,
     ) {
-        let Options { refusals_per_second, refusals_per_client, .. } = self.options;
-        let rate = Rate { of_all: refusals_per_second, of_each: refusals_per_client };
+        let rate = self.rate();
         let mut sink = self.sink();
         let mut has_lines = self.turn(&mut sink, wall_ms);
         let (part, client) = flood::counted(by);
@@ -274,6 +273,23 @@ impl Audit {
         let line = line::of_act(act, &sink.place(), wall_ms);
         sink.add(part, &line);
         self.flush(&mut sink);
+    }
+
+    /// Writes that a caller took leases of other principals away. Such lines of callers that are no operators are kept
+    /// like those about operators, up to the limits for refusals; the others are lines about clients.
+    pub(crate) fn took(&self, act: &Act, is_operator: bool, wall_ms: i64) {
+        let mut sink = self.sink();
+        self.turn(&mut sink, wall_ms);
+        let client = (act.principal().clone(), "taken");
+        let is_kept = is_operator || sink.flood.take(Part::Admin, client, self.rate());
+        let line = line::of_act(act, &sink.place(), wall_ms);
+        sink.add(if is_kept { Part::Admin } else { Part::Access }, &line);
+        self.flush(&mut sink);
+    }
+
+    fn rate(&self) -> Rate {
+        let Options { refusals_per_second, refusals_per_client, .. } = self.options;
+        Rate { of_all: refusals_per_second, of_each: refusals_per_client }
     }
 
     /// Returns whether changes must be refused because they could not be audited.

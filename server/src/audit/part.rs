@@ -1,5 +1,5 @@
-//! Which audit file a line goes to. Each file is rotated separately, so that no client can push out the lines of
-//! others.
+//! Which audit file a line goes to. Each file is rotated separately, so that a flood of one kind of lines does
+//! not push out the others.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Part {
     /// Acts of clients on leases, sessions and content. The file named in the settings.
     Access,
-    /// Acts of the server, acts of operators, and their sign-ins.
+    /// Acts of the server, acts and sign-ins of operators, and revocations of other principals' leases.
     Admin,
     /// Refused requests of known principals.
     Refusals,

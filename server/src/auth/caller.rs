@@ -13,7 +13,7 @@ use super::trail::Trail;
 use super::{Denied, Permitted, Principal, Right, View};
 use crate::audit::By;
 use crate::content::ToRead;
-use crate::engine::{EngineHandle, ListLocks, ReadLease, ReadLock, ReadSession};
+use crate::engine::{EngineHandle, ListLocks, ReadLease, ReadLock, ReadLocks, ReadSession};
 
 /// How often the rights of a waiting caller are re-checked if its credential can expire.
 const RECHECK_EVERY: Duration = Duration::from_secs(1);
@@ -199,6 +199,11 @@ impl Caller {
 
     /// Permits reading a lock without a check, for a record in the audit file. The client does not see the result.
     pub(crate) fn audit_lock(&self, read: ReadLock) -> Permitted<ReadLock> {
+        Permitted::new(read)
+    }
+
+    /// The same for several locks.
+    pub(crate) fn audit_locks(&self, read: ReadLocks) -> Permitted<ReadLocks> {
         Permitted::new(read)
     }
 

@@ -1,8 +1,8 @@
 //! The web console: HTML pages that show locks, holders and waiters, and that can revoke locks.
 //!
 //! The console sends the same requests to the engine as any client, with the rights of the user: [`Visit`] knows who
-//! the user is, and a page shows only data that the user could request directly. The console has no rules of its own.
-//! It stores only [`samples`](sample) for charts and [notices](notice) that are shown once.
+//! the user is, and a page shows only data that the user could request directly. The console adds no rules. It stores
+//! only [`samples`](sample) for charts and [notices](notice) that are shown once.
 
 mod chart;
 mod cluster;

@@ -68,7 +68,7 @@ struct CameBack {
     error: Option<String>,
 }
 
-/// The data that every handler needs. There is none if authentication is off.
+/// The data that every handler needs. It does not exist if authentication is off.
 struct Desk<'a> {
     authority: Arc<Authority>,
     sign_ins: &'a SignIns,

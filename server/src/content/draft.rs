@@ -109,6 +109,8 @@ impl LocalDraft {
     fn inherit(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
         let before = match property::open(folder, name) {
             Ok(before) => before,
+            // The properties must not get lost because of this.
+            Err(error @ (Errno::MFILE | Errno::NFILE)) => return Err(error.into()),
             // The file was removed, or has no properties.
             Err(_) => return Ok(()),
         };

@@ -36,6 +36,7 @@ pub(crate) use path::{FilePath, NoPath};
 pub(crate) use permit::{ToRead, ToWrite};
 pub(crate) use room::Quota;
 pub(crate) use stream::stream;
+pub(crate) use tree::OPEN_FILES_MAX;
 pub(crate) use upload::{Unreceived, Upload, receive};
 
 use crate::auth::Permitted;
@@ -64,7 +65,7 @@ pub(crate) struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.metrics.uploads.dec();
+        self.metrics.tasks.uploads.dec();
     }
 }
 
@@ -87,7 +88,7 @@ impl Store {
             let share = if is_own { UPLOADS_SHARE } else { 1 };
             Error::TooManyUploads { allowed: self.uploads_max.div_ceil(share), is_own }
         })?;
-        self.metrics.uploads.inc();
+        self.metrics.tasks.uploads.inc();
         Ok(Open { _taken: taken, metrics: self.metrics.clone() })
     }
 

@@ -18,6 +18,9 @@ use super::room::{Room, Taken};
 use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};
 use crate::auth::Permitted;
 
+/// Maximum files and directories that one operation has open at the same time.
+pub(crate) const OPEN_FILES_MAX: usize = 8;
+
 /// Removes the directory `first` in `incoming`, however deep it is. Nested directories are first moved up to
 /// `incoming`, so that the walk never has to go deeper than one level. The freed bytes are returned to `room`.
 pub(super) fn clear(incoming: &OwnedFd, first: &str, room: Option<&Room>) -> Result<(), Error> {
@@ -158,8 +161,13 @@ impl Source<'_> {
 
     /// Checks that an open folder is still at its path, because other rights apply to a folder that was moved.
     fn check_place(&self, place: &Place, way: &[String], folder: &OwnedFd) -> Result<(), Error> {
-        let now = walk::to_folder(&place.root, self.from).map_err(|_| Error::Changed)?;
-        let now = enter_all(&now, way).map_err(|_| Error::Changed)?;
+        let moved = |error| match error {
+            Error::Missing | Error::NotFolder => Error::Changed,
+            // For example, too many open files.
+            error => error,
+        };
+        let now = walk::to_folder(&place.root, self.from).map_err(moved)?;
+        let now = enter_all(&now, way).map_err(moved)?;
         let (now, then) = (fs::fstat(&now)?, fs::fstat(folder)?);
         match (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino) {
             true => Ok(()),
@@ -387,49 +395,4 @@ pub(super) fn settle(place: &Arc<Place>, name: &str, path: &FilePath) -> Result<
 }
 
 #[cfg(test)]
-mod tests {
-    use leasehold_core::LockKey;
-
-    use super::*;
-    use crate::auth::Caller;
-    use crate::content::{Content, Local, Quota, ToRead};
-
-    const FILE: &str = "/box/in/f";
-
-    /// Copies a folder; the copy calls `may` for each file and folder in it.
-    fn copy(local: &Local, may: &dyn Fn(&FilePath) -> bool) -> Result<(), Error> {
-        let path = |text: &str| FilePath::plain(text).expect("a path");
-        let from = ToRead::own(path("/box"), LockKey::new("files", "/box"));
-        let from = Caller::unasked().permit(from).expect("nobody is asked");
-        let bounds = Bounds { n_max: 100, depth_max: 60 };
-        local.copy(Source { from: &from, may }, &path("/to"), true, bounds).map(drop)
-    }
-
-    #[test]
-    fn a_copy_has_nothing_of_a_folder_that_is_moved_meanwhile() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let quota = Quota { bytes_max: u64::MAX, free_min: Some(0) };
-        let local = Local::open(folder.path(), quota).expect("files");
-        let (inner, away) = (folder.path().join("box/in"), folder.path().join("away"));
-        std::fs::create_dir_all(&inner).expect("made");
-        std::fs::write(inner.join("f"), "x").expect("written");
-        copy(&local, &|_| true).expect("nothing is moved");
-        let denied = copy(&local, &|path| path.as_str() != FILE);
-        assert!(matches!(denied, Err(Error::Denied)), "{denied:?}");
-        for is_replaced in [false, true] {
-            let moved = copy(&local, &|path| {
-                if path.as_str() == FILE {
-                    std::fs::rename(&inner, &away).expect("moved");
-                    if is_replaced {
-                        std::fs::create_dir(&inner).expect("made");
-                    }
-                }
-                true
-            });
-            assert!(matches!(moved, Err(Error::Changed)), "{is_replaced}: {moved:?}");
-            std::fs::rename(&away, &inner).expect("moved back");
-        }
-        let left = std::fs::read_dir(folder.path().join(".leasehold/incoming"));
-        assert_eq!(left.expect("a folder").count(), 0, "nothing is left behind");
-    }
-}
+mod tests;

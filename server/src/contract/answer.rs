@@ -1,4 +1,4 @@
-//! What an operation may answer, and what can be asked next.
+//! The responses of an operation, and links to follow-up operations.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::{Schemas, Shape};
 
-/// What may come back with one status.
+/// The response with one status.
 #[derive(Clone)]
 pub(super) struct Answer {
     about: String,
@@ -15,7 +15,7 @@ pub(super) struct Answer {
     pub(super) links: Vec<Link>,
 }
 
-/// What can be asked next, with what was answered.
+/// An OpenAPI link: a follow-up operation whose parameters come from this response.
 #[derive(Clone)]
 pub(super) struct Link {
     pub(super) to: String,
@@ -30,7 +30,7 @@ impl Answer {
         Self { about: String::new(), shapes: Vec::new(), headers, links: Vec::new() }
     }
 
-    /// It may also be this.
+    /// Adds another possible meaning and body of this response.
     pub(super) fn or(&mut self, about: &str, shape: Option<(&'static str, Shape)>) {
         if !self.about.is_empty() {
             self.about.push_str(" Or: ");
@@ -78,7 +78,7 @@ impl Link {
     }
 }
 
-/// What answers may carry.
+/// Returns the headers that responses can have.
 pub(super) fn headers() -> Value {
     let text = |about: &str| json!({"description": about, "schema": {"type": "string"}});
     json!({
@@ -94,7 +94,7 @@ pub(super) fn headers() -> Value {
     })
 }
 
-/// What a refusal with this status says in every dialect.
+/// Returns the meaning of an error status, which is the same in all dialects.
 pub(super) fn meaning(status: u16) -> &'static str {
     match status {
         400 => "The request makes no sense; the body says what is wrong. Nothing was done.",

@@ -1,4 +1,4 @@
-//! The operations of one dialect, and how they become part of the document.
+//! The operations of one dialect, and how they are added to the document.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::operation::Operation;
 use super::schema::Schemas;
 
-/// What one dialect answers.
+/// The chapter of one dialect.
 pub(crate) struct Chapter {
     name: &'static str,
     about: &'static str,
@@ -16,7 +16,6 @@ pub(crate) struct Chapter {
 }
 
 impl Chapter {
-    /// An empty one.
     pub(crate) fn new(name: &'static str, about: &'static str) -> Self {
         Self { name, about, operations: Vec::new(), bounds: Vec::new(), rules: Vec::new() }
     }
@@ -27,13 +26,14 @@ impl Chapter {
         self
     }
 
-    /// Whoever asks any of the operations so far may have to say who they are, and may be refused in this shape.
+    /// Adds the responses for unauthenticated and unauthorized callers to all operations so far. Errors have this
+    /// shape.
     pub(crate) fn guarded<T: JsonSchema>(mut self) -> Self {
         self.operations = self.operations.into_iter().map(Operation::guarded::<T>).collect();
         self
     }
 
-    /// The same in a dialect whose JSON is of a kind of its own.
+    /// Does the same for a dialect whose JSON has another media type.
     pub(crate) fn guarded_as<T: JsonSchema>(self, kind: &'static str) -> Self {
         let mut guarded = self.guarded::<T>();
         let operations = guarded.operations.into_iter();
@@ -41,13 +41,13 @@ impl Chapter {
         guarded
     }
 
-    /// Narrows a member of a request's shape by what the server was told.
+    /// Limits a member of a request's shape to the configured bounds.
     pub(crate) fn bound(mut self, shape: &'static str, member: &'static str, to: Value) -> Self {
         self.bounds.push((shape, member, to));
         self
     }
 
-    /// Says how members of a request's shape depend on each other.
+    /// Adds a rule about how members of a request's shape depend on each other.
     pub(crate) fn rule(mut self, shape: &'static str, rule: Value) -> Self {
         self.rules.push((shape, rule));
         self
@@ -61,8 +61,8 @@ impl Chapter {
         self.about
     }
 
-    /// Puts everything into the document. Two dialects may call their shapes the same: here they get their
-    /// chapter's name in front.
+    /// Adds the chapter to the document. Shapes are prefixed with the chapter's name, because two dialects can use the
+    /// same name for a shape.
     pub(super) fn write(self, paths: &mut Map<String, Value>, shapes: &mut Map<String, Value>) {
         let mut schemas = Schemas::default();
         for operation in self.operations {
@@ -86,7 +86,7 @@ impl Chapter {
     }
 }
 
-/// Makes every reference to a shape one to this chapter's.
+/// Prefixes every reference to a shape with the chapter's name.
 fn point_into(chapter: &str, value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -1,7 +1,7 @@
-//! The contract: what the server answers, as one OpenAPI 3.1 document, and a page to read it.
+//! The contract: one OpenAPI 3.1 document that describes the server's API, and a page that shows it to people.
 //!
-//! Each dialect has one chapter, written in its own `contract.rs` from the types it puts on the wire. The bounds
-//! in it are the ones this server was told.
+//! Each dialect has one chapter. Its `contract.rs` derives the chapter from the types of its API. The bounds in the
+//! document are those that are configured for this server.
 
 mod answer;
 mod chapter;
@@ -27,7 +27,7 @@ const ABOUT: &str = "One lock server that speaks several protocols. Each is a ch
     this document shows those that are on, with the bounds this server was told. A method that a path does not \
     know is answered with 405 and `Allow`, a path nobody knows with 404. `HEAD` works wherever `GET` does.";
 
-/// Everything a server with these dialects answers.
+/// Returns the document for a server with these dialects.
 pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
     let chapters = dialects.iter().map(|dialect| dialect.chapter(app));
     let chapters = chapters.chain([server::chapter()]);

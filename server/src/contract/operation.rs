@@ -1,4 +1,4 @@
-//! One operation: a method on a path, what it takes and what it may answer.
+//! One operation: a method on a path, with its parameters, its body and its possible responses.
 
 use std::collections::BTreeMap;
 
@@ -50,13 +50,13 @@ impl Operation {
         }
     }
 
-    /// More than fits the summary.
+    /// Sets a description, for details that do not fit into the summary.
     pub(crate) fn about(mut self, description: &'static str) -> Self {
         self.description = description;
         self
     }
 
-    /// The same on another path, as are those that can be asked next.
+    /// Returns the same operation on another path. Its follow-up operations get the same suffix.
     pub(crate) fn also(&self, path: impl Into<String>, id_suffix: &str, how: &str) -> Self {
         let summary = format!("{}, {how}", self.summary);
         let mut also = Self { path: path.into(), summary, ..self.clone() };
@@ -65,17 +65,17 @@ impl Operation {
         also
     }
 
-    /// A name in the path.
+    /// Adds a parameter in the path.
     pub(crate) fn in_path(self, name: &str, shape: Value, about: &str) -> Self {
         self.parameter("path", name, shape, true, about)
     }
 
-    /// One parameter of the query.
+    /// Adds a query parameter.
     pub(crate) fn in_query(self, name: &str, shape: Value, is_required: bool, about: &str) -> Self {
         self.parameter("query", name, shape, is_required, about)
     }
 
-    /// A header that is looked at.
+    /// Adds a request header.
     pub(crate) fn header(self, name: &str, shape: Value, about: &str) -> Self {
         self.parameter("header", name, shape, false, about)
     }
@@ -94,60 +94,60 @@ impl Operation {
         self
     }
 
-    /// The members of `T` are the parameters of the query.
+    /// Adds the members of `T` as query parameters.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.query = Some(Shape::of::<T>());
         self
     }
 
-    /// The body is this as JSON.
+    /// Sets a JSON body of this type.
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some((JSON, Shape::of::<T>()));
         self
     }
 
-    /// The body is bytes of any kind.
+    /// Sets a body of arbitrary bytes.
     pub(crate) fn body_bytes(mut self) -> Self {
         let bytes = json!({"type": "string", "format": "binary"});
         self.body = Some((BYTES, Shape::Given(bytes)));
         self
     }
 
-    /// Only whoever has a session may ask.
+    /// Requires a session.
     pub(crate) fn in_session(mut self) -> Self {
         self.needs_session = true;
         self
     }
 
-    /// The body is JSON of a shape no type has.
+    /// Sets a JSON body with a shape that is not derived from a type.
     pub(crate) fn body_like(mut self, shape: Value) -> Self {
         self.body = Some((JSON, Shape::Given(shape)));
         self
     }
 
-    /// All its JSON is of this kind.
+    /// Changes the media type of all JSON bodies.
     pub(crate) fn spoken_as(mut self, kind: &'static str) -> Self {
         let shapes = self.answers.values_mut().flat_map(|answer| &mut answer.shapes);
         shapes.chain(&mut self.body).filter(|(is, _)| *is == JSON).for_each(|(is, _)| *is = kind);
         self
     }
 
-    /// It may be answered with this as JSON. A second shape for the same status is another possibility.
+    /// Adds a response with a JSON body. A second shape for the same status is an alternative.
     pub(crate) fn answer<T: JsonSchema>(self, status: u16, about: &str) -> Self {
         self.answer_with(status, about, Some((JSON, Shape::of::<T>())))
     }
 
-    /// It may be answered with text of some kind.
+    /// Adds a response with a text body of this media type.
     pub(crate) fn answer_text(self, status: u16, kind: &'static str, about: &str) -> Self {
         self.answer_with(status, about, Some((kind, Shape::Given(json!({"type": "string"})))))
     }
 
-    /// It may be answered with bytes of any kind.
+    /// Adds a response with a body of arbitrary bytes.
     pub(crate) fn answer_bytes(self, status: u16, about: &str) -> Self {
         self.answer_with(status, about, Some(("*/*", Shape::Given(json!({})))))
     }
 
-    /// It may be answered with a stream of events whose data is one of these, as JSON.
+    /// Adds a response with a stream of events, whose data is one of these types as JSON.
     pub(crate) fn answer_events<T: JsonSchema, U: JsonSchema>(
         self,
         status: u16,
@@ -156,22 +156,22 @@ impl Operation {
         self.answer_with(status, about, Some(("text/event-stream", Shape::events::<T, U>())))
     }
 
-    /// It may be answered with a JSON object of no fixed shape.
+    /// Adds a response with a JSON object of no fixed shape.
     pub(crate) fn answer_object(self, status: u16, about: &str) -> Self {
         self.answer_with(status, about, Some((JSON, Shape::Given(json!({"type": "object"})))))
     }
 
-    /// It may be answered without a body.
+    /// Adds a response without a body.
     pub(crate) fn answer_empty(self, status: u16, about: &str) -> Self {
         self.answer_with(status, about, None)
     }
 
-    /// It may be refused with these statuses, all in the dialect's error shape.
+    /// Adds error responses with these statuses, all in the dialect's error shape.
     pub(crate) fn refuse<T: JsonSchema>(self, statuses: &[u16]) -> Self {
         statuses.iter().fold(self, |this, status| this.answer::<T>(*status, meaning(*status)))
     }
 
-    /// It is for those who may: on a server that asks everybody who they are, others are refused in this shape.
+    /// Adds the responses for unauthenticated, unauthorized and rate-limited callers, in this error shape.
     pub(crate) fn guarded<T: JsonSchema>(self) -> Self {
         let missing =
             [401, 403, 429].into_iter().filter(|status| !self.answers.contains_key(status));
@@ -179,13 +179,13 @@ impl Operation {
         self.refuse::<T>(&missing)
     }
 
-    /// Answers with this status have this header.
+    /// Adds a header to the responses with this status.
     pub(crate) fn answer_header(mut self, status: u16, name: &'static str) -> Self {
         self.answers.entry(status).and_modify(|answer| answer.headers.push(name));
         self
     }
 
-    /// After this answer the operation `to` can be asked, with these parameters out of it.
+    /// Adds a link from this response to the operation `to`, with parameters from the response.
     pub(crate) fn next(mut self, status: u16, to: &str, parameters: &[(&str, &str)]) -> Self {
         let parameters = parameters.iter().map(|(name, from)| ((*name).into(), (*from).into()));
         let link = Link { to: to.into(), parameters: parameters.collect(), body: None };
@@ -193,7 +193,7 @@ impl Operation {
         self
     }
 
-    /// The same, with a body out of it.
+    /// Adds a link with parameters and a body from the response.
     pub(crate) fn next_with(
         self,
         status: u16,
@@ -206,7 +206,7 @@ impl Operation {
         this
     }
 
-    /// Whatever is asked next is asked with the same name in its path.
+    /// Makes all follow-up operations use this path parameter of the request.
     pub(crate) fn next_in_same(mut self, name: &str) -> Self {
         let from = format!("$request.path.{name}");
         self.links().for_each(|link| _ = link.parameters.insert(name.into(), from.clone().into()));
@@ -255,7 +255,7 @@ impl Operation {
         }
         if let Some((kind, shape)) = &self.body {
             let schema = schemas.request(shape);
-            // No bytes are bytes too.
+            // An empty body is valid too.
             let is_required = *kind != BYTES;
             written["requestBody"] =
                 json!({"required": is_required, "content": {*kind: {"schema": schema}}});
@@ -266,7 +266,7 @@ impl Operation {
 
 fn query_parameter((name, mut schema, is_required): (String, Value, bool)) -> Value {
     let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-    // In a query nothing is null: it is there or it is not.
+    // A query parameter is present or missing, but never null.
     if let Some(kinds) = schema.get("type").and_then(Value::as_array) {
         schema["type"] = kinds.iter().find(|kind| *kind != "null").cloned().unwrap_or_default();
     }
@@ -279,7 +279,7 @@ fn query_parameter((name, mut schema, is_required): (String, Value, bool)) -> Va
     })
 }
 
-/// How a session is shown.
+/// Returns the ways to authenticate.
 pub(super) fn sessions() -> Value {
     json!({
         "apiKey": {
@@ -293,7 +293,7 @@ pub(super) fn sessions() -> Value {
     })
 }
 
-/// What every request may carry.
+/// Returns the header that every request can have.
 pub(super) fn request_id() -> Value {
     json!({
         "in": "header", "name": "X-Request-ID", "required": false, "schema": {"type": "string"},

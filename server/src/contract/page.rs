@@ -16,12 +16,12 @@ pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const CSS: &str = "text/css; charset=utf-8";
 pub(super) const JS: &str = "text/javascript; charset=utf-8";
 
-/// Only what this server itself sends is shown, run or asked.
+/// Content security policy: browsers load, run and contact only this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(crate) fn routes(app: &App, dialects: &BTreeSet<Dialect>) -> Router<App> {
-    // Made when it is first asked for: each worker has routes of its own, and few are ever asked.
+    // Rendered on first use, because every worker has separate routes and few of them ever serve the document.
     let (app, dialects) = (app.clone(), dialects.clone());
     let made = move || Bytes::from(super::document(&app, &dialects).to_string());
     let document = Arc::new(LazyLock::new(made));
@@ -39,7 +39,7 @@ fn asset(kind: &'static str, body: impl Into<Bytes>) -> impl IntoResponse {
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-        // It changes with the settings and with the version, and costs little to send.
+        // The document changes with the settings and the version, and is cheap to send.
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
     (headers, body.into())

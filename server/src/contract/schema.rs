@@ -1,4 +1,4 @@
-//! Shapes, derived from the types on the wire.
+//! JSON schemas, derived from the types of the API.
 
 use std::ops::RangeInclusive;
 
@@ -7,12 +7,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-/// Where a shape comes from.
+/// The source of a schema.
 #[derive(Clone)]
 pub(super) enum Shape {
-    /// A type on the wire.
+    /// A type of the API.
     Of(fn(&mut SchemaGenerator) -> Schema),
-    /// What no type says.
+    /// A schema that no type describes.
     Given(Value),
 }
 
@@ -21,7 +21,8 @@ impl Shape {
         Self::Of(|generator| generator.subschema_for::<T>())
     }
 
-    /// OpenAPI 3.1 has no word for what is in a stream; tools leave alone what begins with `x-`.
+    /// Describes a stream of events. OpenAPI 3.1 cannot describe the content of a stream, so this uses a member that
+    /// begins with `x-`, which tools ignore.
     pub(super) fn events<T: JsonSchema, U: JsonSchema>() -> Self {
         Self::Of(|generator| {
             let data = [generator.subschema_for::<T>(), generator.subschema_for::<U>()];
@@ -30,8 +31,8 @@ impl Shape {
     }
 }
 
-/// The shapes of one chapter. What is read and what is written differ: a member that may be left out in a
-/// request is not one that is sometimes missing in an answer.
+/// The schemas of one chapter. Requests and responses need separate ones: an optional member of a request can be one
+/// that is always present in a response.
 pub(super) struct Schemas {
     requests: SchemaGenerator,
     answers: SchemaGenerator,
@@ -60,9 +61,9 @@ impl Schemas {
         resolve(&mut self.answers, shape)
     }
 
-    /// The members of a request's shape, each with whether it must be there.
+    /// Returns the members of a request's schema, each with whether it is required.
     pub(super) fn members(&self, shape: &Shape) -> Vec<(String, Value, bool)> {
-        // What is not referred to is not kept: these members become parameters.
+        // Inlined, so that the document does not keep the shape as a schema: its members become parameters.
         let mut inlined = self.requests.settings().clone();
         inlined.inline_subschemas = true;
         let shape = resolve(&mut inlined.into_generator(), shape);
@@ -74,7 +75,7 @@ impl Schemas {
         members.map(|(name, shape)| (name.clone(), shape.clone(), is_required(name))).collect()
     }
 
-    /// Narrows a member of a request's shape.
+    /// Limits a member of a request's schema.
     pub(super) fn bound(&mut self, shape: &str, member: &str, to: Value) {
         let found = self.requests.definitions_mut().get_mut(shape);
         let found = found.and_then(|shape| shape["properties"].get_mut(member)?.as_object_mut());
@@ -83,7 +84,7 @@ impl Schemas {
         found.extend(to.as_object().cloned().unwrap_or_default());
     }
 
-    /// Narrows a request's shape as a whole.
+    /// Adds a rule to a request's schema as a whole.
     pub(super) fn rule(&mut self, shape: &str, rule: Value) {
         let found = self.requests.definitions_mut().get_mut(shape);
         let found = found
@@ -94,7 +95,7 @@ impl Schemas {
         }
     }
 
-    /// Everything that was referred to.
+    /// Returns all schemas that were referenced.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         let mut shapes = self.requests.take_definitions(true);
         shapes.values_mut().for_each(name_the_largest);
@@ -113,7 +114,7 @@ fn resolve(generator: &mut SchemaGenerator, shape: &Shape) -> Value {
     }
 }
 
-/// A larger number than the type holds is no number to us: the shape should say so.
+/// Adds the maximum of the integer type to numbers. The server rejects larger ones.
 fn name_the_largest(shape: &mut Value) {
     let largest = match shape.get("format").and_then(Value::as_str) {
         Some("uint64") => Some(u64::MAX),
@@ -132,27 +133,28 @@ fn name_the_largest(shape: &mut Value) {
     }
 }
 
-/// A text of this many bytes. The contract can only count characters, of which there are never more.
+/// Returns the schema of a text of this many bytes. A schema can only limit characters, and a text never has more
+/// characters than bytes.
 pub(crate) fn text(bytes: RangeInclusive<usize>) -> Value {
     json!({"type": "string", "minLength": usize::from(*bytes.start() > 0), "maxLength": bytes.end()})
 }
 
-/// Where a list of names goes on.
+/// Returns the schema of a list cursor.
 pub(crate) fn cursor() -> Value {
     json!({"type": "string", "pattern": "^([0-9a-f]{2})+$"})
 }
 
-/// A whole number in these bounds.
+/// Returns the schema of an integer in these bounds.
 pub(crate) fn whole(bounds: RangeInclusive<u64>) -> Value {
     json!({"type": "integer", "minimum": bounds.start(), "maximum": bounds.end()})
 }
 
-/// A number of seconds up to this.
+/// Returns the schema of a number of seconds up to this maximum.
 pub(crate) fn seconds(max: Span) -> Value {
     json!({"type": "number", "minimum": 0, "maximum": max.as_nanos() as f64 / 1e9})
 }
 
-/// The bounds of a number of milliseconds.
+/// Returns the bounds of a number of milliseconds.
 pub(crate) fn millis(min: u64, max: Span) -> Value {
     json!({"minimum": min, "maximum": max.as_millis()})
 }

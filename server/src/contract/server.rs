@@ -1,4 +1,4 @@
-//! The chapter of what belongs to no dialect.
+//! The chapter with the server's own endpoints.
 
 use leasehold_api::Failure;
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::{Chapter, Operation};
 use crate::metrics::Format;
 
-/// Everything is as it should be.
+/// The check succeeded.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Health {
-    /// `ok`.
+    /// Always `ok`.
     status: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Is every route in the contract? A router does not list its routes, but it shows them to whoever debugs it.
+//! Checks that every route is in the contract. A router does not list its routes, but its debug output contains them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn app() -> (Engine, App) {
     (engine, app)
 }
 
-/// Every path of a router. What catches all that is left below a path is no path of its own.
+/// Returns every path of a router, without catch-all routes for the rest below a path.
 fn routes(router: &axum::Router) -> BTreeSet<String> {
     let shown = format!("{router:?}");
     let paths = shown.split("RouteId(").skip(1).filter_map(|rest| {
@@ -48,21 +48,21 @@ fn every_route_is_in_the_contract_and_the_other_way_round() {
     let document = document(&app, &dialect::ALL.iter().copied().collect());
     let router = app::router(app.clone(), dialect::ALL);
     let told = document["paths"].as_object().expect("paths").keys();
-    // These answer 404 or 400 in their dialect's own shape.
+    // These respond with 404 or 400 in their dialect's format.
     let nothing = ["/leases/", "/locks/", "/v1/namespaces//{rest}"].map(str::to_owned);
-    // Pages for people: no program asks for them.
+    // Pages are for people, not for programs.
     let console = routes(&app::router(app.clone(), &[]));
     let pages = console.iter().filter(|path| path.starts_with("/console"));
     let pages = pages.map(|path| path.replace("{*", "{"));
-    // The topmost folder, of WebDAV and of the locks of files: a path in a contract has at least a character.
+    // The root folder of WebDAV and of the locks on files: in a contract, a path parameter has at least one character.
     let root = ["/dav", "/dav/", "/admin/locks/"].map(str::to_owned);
     let told: BTreeSet<_> = told.cloned().chain(nothing).chain(pages).chain(root).collect();
-    // A name that takes in slashes has a star here, and none in a contract.
+    // A parameter that can contain slashes is marked with a star in axum, but not in a contract.
     let mut there: BTreeSet<_> =
         routes(&router).iter().map(|path| path.replace("{*", "{")).collect();
     // A path that belongs to no other protocol is a file. `allowed` in `tests/protocols/contract` checks these paths.
     there.extend(["/", "/{path}"].map(String::from));
-    // There more follows after a name with slashes, so one route takes it all. `allowed` shows these too.
+    // The name of a repository can contain slashes, so one route serves all paths below it. `allowed` checks these too.
     assert!(there.remove("/lfs/{target}"));
     there.extend(told.iter().filter(|path| path.starts_with("/lfs/")).cloned());
     assert!(there.len() > 30, "axum shows its routes in another way now: {router:?}");

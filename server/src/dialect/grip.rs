@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    Acquire, AcquireAll, Extend, Group, Holding, LeaseId, LeaseNumber, LeaseView, LockKey, Mode,
-    OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret, SessionDigest,
-    Span, Timestamp,
+    Acquire, AcquireAll, Extend, Group, Holding, LeaseId, LeaseNumber, LeaseView, LockKey,
+    LockView, Mode, OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret,
+    SessionDigest, Span, Timestamp,
 };
 
 use crate::app::App;
 use crate::auth::{Caller, Denied, Permitted, Right};
 use crate::content::{Extent, Part, is_tree};
 use crate::dialect::{Dialect, rejection};
-use crate::engine::{self, GrantedAll, LeaveOut, ReadLease, ReadLock, TakeAll, Undelivered};
+use crate::engine::{
+    self, GrantedAll, LeaveOut, ReadLease, ReadLock, ReadLocks, TakeAll, Undelivered,
+};
 
 /// Minimum time that a lock must still last when a change is about to be published.
 const PUBLISH_TIME: Span = Span::from_secs(30);
@@ -255,17 +257,49 @@ pub(crate) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
 }
 
 /// Reads a lock, if the caller is allowed to see the locks in `of`.
-pub(super) async fn look(
+async fn look(
     app: &App,
     caller: &Caller,
     of: &[LockKey],
     key: LockKey,
-) -> Result<leasehold_core::LockView, Obstacle> {
+) -> Result<LockView, Obstacle> {
     let read = caller.permit_on(Right::FilesRead, of, ReadLock { key, n_queue_max: 0 })?;
-    match app.engine.ask(read).await? {
-        Ok(view) => Ok(*view),
-        Err(rejection) => Err(Obstacle::Rejected(rejection)),
+    app.engine.ask(read).await?.map(|view| *view).map_err(Obstacle::Rejected)
+}
+
+/// Reads several locks in as few engine rounds as possible, if the caller is allowed to see the locks in `of`.
+pub(super) async fn look_at_all(
+    app: &App,
+    caller: &Caller,
+    of: &[LockKey],
+    keys: Vec<LockKey>,
+) -> Result<Vec<LockView>, Obstacle> {
+    read_all(app, keys, |read| caller.permit_on(Right::FilesRead, of, read)).await
+}
+
+/// Reads several locks, for a record in the audit file. The client does not see the result.
+pub(super) async fn audit_all(
+    app: &App,
+    caller: &Caller,
+    keys: Vec<LockKey>,
+) -> Result<Vec<LockView>, Obstacle> {
+    read_all(app, keys, |read| Ok(caller.audit_locks(read))).await
+}
+
+/// One round returns at most one page of locks, so the rest is read in further rounds.
+async fn read_all(
+    app: &App,
+    mut keys: Vec<LockKey>,
+    permit: impl Fn(ReadLocks) -> Result<Permitted<ReadLocks>, Denied>,
+) -> Result<Vec<LockView>, Obstacle> {
+    let mut views = Vec::with_capacity(keys.len());
+    while !keys.is_empty() {
+        let read = permit(ReadLocks { keys: keys.clone() })?;
+        let found = app.engine.ask(read).await?.map_err(Obstacle::Rejected)?;
+        keys.drain(..found.len());
+        views.extend(found);
     }
+    Ok(views)
 }
 
 async fn obstacle(

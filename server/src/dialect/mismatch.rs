@@ -1,5 +1,5 @@
 //! Writes wrong proofs to the audit files where the engine cannot: the caller is not allowed to see the lease, or the
-//! proof is a name. Nothing that is looked up here is shown to the caller.
+//! proof is a name. The caller does not see the results of these reads.
 
 use leasehold_core::{LeaseNumber, LockKey};
 

@@ -13,8 +13,8 @@ use leasehold_core::{
 use super::mailbox::Told;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
-    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
-    each_read,
+    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadLocks,
+    ReadSession, each_read,
 };
 use super::survey::Survey;
 use super::undelivered::Undelivered;

@@ -59,7 +59,7 @@ pub use message::Error;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
-    ReadLock, ReadSession, Standing,
+    ReadLock, ReadLocks, ReadSession, Standing,
 };
 pub use shared::Whereabouts;
 #[doc(hidden)]

@@ -66,6 +66,7 @@ macro_rules! each_read {
     ($write:ident) => {
         $write!(
             ReadLock,
+            ReadLocks,
             ListLocks,
             ReadSession,
             ReadLease,
@@ -92,6 +93,13 @@ pub struct ReadLock {
     pub key: LockKey,
     /// How much of its queue.
     pub n_queue_max: usize,
+}
+
+/// Several locks without their queues, in one round. Returns the first locks, as many as fit a page and at least one.
+#[derive(Clone, Debug)]
+pub struct ReadLocks {
+    /// Which locks.
+    pub keys: Vec<LockKey>,
 }
 
 /// Some of the locks.
@@ -245,6 +253,25 @@ impl Look for ReadLock {
         writer.apply(Settle(key.clone()), batch)?;
         let detail = Detail { n_queue_max, n_bytes_max: LOCK_BYTES_MAX };
         Ok(Box::new(writer.machine.lock_in_part(&key, detail)))
+    }
+}
+
+impl Look for ReadLocks {
+    type Found = Result<Vec<LockView>, Rejection>;
+
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
+        let detail = Detail { n_queue_max: 0, n_bytes_max: LOCK_BYTES_MAX };
+        let (mut views, mut n_bytes) = (Vec::new(), 0);
+        for key in self.keys.into_iter().take(LOCKS_MAX) {
+            writer.apply(Settle(key.clone()), batch)?;
+            let view = writer.machine.lock_in_part(&key, detail);
+            n_bytes += view.n_bytes();
+            views.push(view);
+            if n_bytes >= PAGE_BYTES {
+                break;
+            }
+        }
+        Ok(views)
     }
 }
 

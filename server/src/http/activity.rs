@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -77,13 +77,13 @@ impl Activity {
     }
 
     /// A request has begun; it lasts until its whole answer is written.
-    pub(super) fn begin<B: HttpBody>(
+    pub(super) fn begin(
         self: &Arc<Self>,
-        body: B,
+        body: Incoming,
         stream: Option<Stream>,
-    ) -> (InProgress, Arriving<B>) {
+    ) -> (InProgress, Arriving) {
         let now_ms = self.now_ms();
-        (self.enter(now_ms, stream), Arriving::new(body, self, now_ms))
+        (self.enter(now_ms, stream.clone()), Arriving::new(body, self, now_ms, stream))
     }
 
     /// The same of something that has come whole.
@@ -230,26 +230,27 @@ impl Drop for InProgress {
 }
 
 /// A request's body on its way in.
-pub(super) struct Arriving<B> {
-    body: B,
+pub(super) struct Arriving {
+    /// Until it is dropped.
+    body: Option<Incoming>,
     /// Until it is here.
     activity: Option<Arc<Activity>>,
+    /// The HTTP/2 request that reads what is left of the body.
+    stream: Option<Stream>,
 }
 
-impl<B: HttpBody> Arriving<B> {
-    fn new(body: B, activity: &Arc<Activity>, now_ms: u64) -> Self {
+impl Arriving {
+    fn new(body: Incoming, activity: &Arc<Activity>, now_ms: u64, stream: Option<Stream>) -> Self {
         if body.is_end_stream() {
-            return Self { body, activity: None };
+            return Self { body: Some(body), activity: None, stream: None };
         }
         if activity.n_arriving.fetch_add(1, Relaxed) == 0 {
             activity.arriving_since_ms.store(now_ms, Relaxed);
             activity.n_bytes_arrived.store(0, Relaxed);
         }
-        Self { body, activity: Some(activity.clone()) }
+        Self { body: Some(body), activity: Some(activity.clone()), stream }
     }
-}
 
-impl<B> Arriving<B> {
     fn is_here(&mut self) -> Option<Arc<Activity>> {
         let activity = self.activity.take()?;
         activity.n_arriving.fetch_sub(1, Relaxed);
@@ -257,23 +258,28 @@ impl<B> Arriving<B> {
     }
 }
 
-impl<B> Drop for Arriving<B> {
+impl Drop for Arriving {
     fn drop(&mut self) {
         if let Some(activity) = self.is_here() {
             activity.has_unread.store(true, Relaxed);
+            if let (Some(stream), Some(body)) = (&self.stream, self.body.take()) {
+                stream.leaves_unread(body);
+            }
         }
     }
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Arriving<B> {
+impl HttpBody for Arriving {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = hyper::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut *body).poll_frame(context));
+        let is_end = body.is_end_stream();
         match (&frame, &self.activity) {
             (Some(Ok(frame)), Some(activity)) => {
                 let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
@@ -283,17 +289,17 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Arriving<B> {
             (None | Some(Err(_)), _) => drop(self.is_here()),
             (_, None) => {}
         }
-        if self.body.is_end_stream() {
+        if is_end {
             self.is_here();
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(SizeHint::new, HttpBody::size_hint)
     }
 }

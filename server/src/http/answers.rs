@@ -1,4 +1,5 @@
-//! Limits long answers and endless streams. Each kind has its own budget, and each client has a share of it.
+//! Limits long answers, endless streams and operations on whole folders. Each kind has its own budget, and each client
+//! has a share of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Answers {
     streams: Budget,
     /// Files, in every dialect.
     downloads: Budget,
+    /// Operations on whole folders.
+    trees: Budget,
     patience: Duration,
     metrics: Arc<Metrics>,
 }
@@ -79,7 +82,13 @@ impl Answers {
             share_setting: "principal-downloads-max",
             ..Budget::new(options.downloads_max, options.principal_downloads_max)
         };
-        Self { long, streams, downloads, patience: options.answer_timeout, metrics }
+        let trees = Budget {
+            what: "operations on whole folders",
+            setting: "tree-operations-max",
+            share_setting: "principal-tree-operations-max",
+            ..Budget::new(options.tree_operations_max, options.principal_tree_operations_max)
+        };
+        Self { long, streams, downloads, trees, patience: options.answer_timeout, metrics }
     }
 
     /// One more answer that is sent in pieces.
@@ -100,6 +109,12 @@ impl Answers {
         self.begin(taken.map_err(|full| self.downloads.refuse(full, &self.metrics)))
     }
 
+    /// Admits one more operation of this client on a whole folder, which uses a thread for a long time.
+    pub(crate) fn tree(&self, client: &Client) -> Result<Sending, TooMuch> {
+        let taken = self.trees.taken.take(client, None);
+        self.begin(taken.map_err(|full| self.trees.refuse(full, &self.metrics)))
+    }
+
     fn begin(&self, taken: Result<Taken, TooMuch>) -> Result<Sending, TooMuch> {
         Ok(Sending { _taken: taken?, patience: self.patience })
     }
@@ -112,6 +127,11 @@ impl Answers {
     /// Files that are being sent right now.
     pub(crate) fn n_downloads(&self) -> usize {
         self.downloads.taken.n()
+    }
+
+    /// Operations on whole folders right now.
+    pub(crate) fn n_trees(&self) -> usize {
+        self.trees.taken.n()
     }
 
     /// Streams of events right now.

@@ -68,8 +68,9 @@ pub(super) async fn serve(
         Ended::Refused => true,
         Ended::GivenUp => false,
     };
-    if is_answered {
-        wire.linger().await;
+    let lingering = is_answered.then(|| place.leave(&wire)).flatten();
+    if let Some(lingering) = lingering {
+        lingering.finish().await;
     }
 }
 
@@ -106,11 +107,12 @@ async fn talk(
     let runner = Runner::default();
     let builder = builder(options, is_for_peers, runner.clone());
     let patience = (!is_for_peers).then_some(options.answer_timeout);
+    let lingers = !is_for_peers && !place.is_restricted();
     let service = service_fn(move |request: Request<Incoming>| {
         // Only there a connection can have more than one request.
         let is_shared = request.version() == Version::HTTP_2;
-        let stream =
-            is_shared.then(|| connection.places.add_stream(&connection.activity, patience));
+        let stream = is_shared
+            .then(|| connection.places.add_stream(&connection.activity, patience, lingers));
         stream.iter().for_each(|stream| runner.expect(stream.clone()));
         answer(connection.clone(), request, stream)
     });

@@ -174,7 +174,9 @@ async fn converse(
         () = (dialect.serve)(app, conversation) => true,
     };
     outgoing.over();
-    if is_done {
-        wire.linger().await;
+    drop(ending);
+    let lingering = is_done.then(|| place.leave(&wire)).flatten();
+    if let Some(lingering) = lingering {
+        lingering.finish().await;
     }
 }

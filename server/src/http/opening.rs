@@ -12,7 +12,7 @@ use super::Options;
 use super::forwarded::is_in;
 use super::handshakes::Handshakes;
 use super::line::Line;
-use super::places::Place;
+use super::places::{Lingering, Place};
 use super::proxy_header;
 use super::tls::{self, Demand, Tls};
 use super::wire::Wire;
@@ -57,8 +57,8 @@ pub(super) enum Unopened {
     ProxyHeader(io::Error),
     /// Another server did not say whose it is.
     Peer(io::Error),
-    /// TLS did not come about.
-    Tls(io::Error),
+    /// TLS did not come about. The connection may linger, so that the client reads why.
+    Tls(io::Error, Option<Lingering>),
 }
 
 impl Unopened {
@@ -69,7 +69,7 @@ impl Unopened {
             Unopened::Shed => "shed",
             Unopened::ProxyHeader(_) => "proxy_header",
             Unopened::Peer(_) => "peer",
-            Unopened::Tls(_) => "tls",
+            Unopened::Tls(..) => "tls",
         }
     }
 }
@@ -81,7 +81,7 @@ impl fmt::Display for Unopened {
             Unopened::Shed => f.write_str("others needed its place (handshakes-max)"),
             Unopened::ProxyHeader(error) => write!(f, "PROXY protocol: {error}"),
             Unopened::Peer(error) => write!(f, "another server: {error}"),
-            Unopened::Tls(error) => write!(f, "TLS: {error}"),
+            Unopened::Tls(error, _) => write!(f, "TLS: {error}"),
         }
     }
 }
@@ -148,8 +148,7 @@ impl Port {
             Ok(secured) => secured,
             Err(error) => {
                 // In TLS 1.3 the client may be sending its request already. It is to read why that is in vain.
-                socket.linger().await;
-                return Err(Unopened::Tls(error));
+                return Err(Unopened::Tls(error, place.leave(&socket)));
             }
         };
         if let (Some(mtls), [certificate, ..]) =
@@ -157,7 +156,7 @@ impl Port {
         {
             let unread = || io::Error::other("the client's certificate cannot be read");
             let names = tls::names(certificate, mtls).ok_or_else(unread);
-            link.certificate = Some(Arc::new(names.map_err(Unopened::Tls)?));
+            link.certificate = Some(Arc::new(names.map_err(|error| Unopened::Tls(error, None))?));
         }
         Ok(opened(Line::secured(secured), peer, place, link, Some(terms.demand)))
     }

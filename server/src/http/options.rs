@@ -25,6 +25,9 @@ pub struct Options {
     pub connections_per_peer_exempt: Arc<[IpNet]>,
     /// How long a restricted connection may take to send a request, or stay without one.
     pub restricted_timeout: Duration,
+    /// Maximum connections that are answered and read for a while, so that their clients get the response. More are
+    /// closed without that.
+    pub lingering_max: usize,
     /// Most HTTP/2 requests in progress, over all connections.
     pub streams_max: usize,
     /// Maximum of one principal; for anonymous clients, of one address.
@@ -60,6 +63,10 @@ pub struct Options {
     pub downloads_max: usize,
     /// Maximum of one principal; for anonymous clients, of one address.
     pub principal_downloads_max: usize,
+    /// Maximum copies, and moves and removals of folders, at the same time.
+    pub tree_operations_max: usize,
+    /// Maximum of one principal; for anonymous clients, of one address.
+    pub principal_tree_operations_max: usize,
     /// Most streams of events, over all connections.
     pub event_streams_max: usize,
     /// Maximum of one principal; for anonymous clients, of one address.
@@ -93,6 +100,7 @@ impl Default for Options {
             ]
             .into(),
             restricted_timeout: Duration::from_secs(1),
+            lingering_max: 500,
             streams_max: 20_000,
             principal_streams_max: 5_000,
             keepalive_timeout: Duration::from_secs(30),
@@ -110,6 +118,8 @@ impl Default for Options {
             uploads_max: 10_000,
             downloads_max: 1_000,
             principal_downloads_max: 250,
+            tree_operations_max: 7,
+            principal_tree_operations_max: 2,
             event_streams_max: 10_000,
             principal_event_streams_max: 2_500,
             metrics_namespaces_max: 100,

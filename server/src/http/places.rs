@@ -5,6 +5,7 @@
 //! that wait for a lock could keep its holder from releasing it.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,7 +18,9 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::activity::Activity;
+use super::shares::{Client, Shares, Taken as Unit};
 use super::streams::{Stream, Streams};
+use super::wire::Wire;
 use crate::door::Peer;
 use crate::metrics::{Metrics, Refusals};
 use leasehold_store::Health;
@@ -26,6 +29,8 @@ use leasehold_store::Health;
 const RESERVED_SHARE: usize = 4;
 /// How many connections are looked at for one that does nothing. Those that were not looked at now are the next time.
 const LOOKED_AT_MAX: usize = 1024;
+/// At most one of so many lingering connections is one client's.
+const LINGERING_SHARE: usize = 4;
 /// If heads use more than their budget, at least this fraction of the budget is freed.
 const HEADS_FREED_SHARE: i64 = 16;
 /// If there is no place at all, it is looked for again after this.
@@ -40,6 +45,9 @@ pub(crate) struct Places {
     taken: Mutex<Taken>,
     is_freed: Notify,
     streams: Arc<Streams>,
+    /// Connections without a place that are read for a while.
+    lingering: Arc<Shares>,
+    n_lingering: Gauge,
     /// Bytes of the buffers of all connections, beyond what each connection may have.
     heads_bytes: Gauge,
     refusals: Refusals,
@@ -100,6 +108,7 @@ impl NoPlace {
 impl Places {
     pub(crate) fn new(options: Options, health: Arc<Health>, metrics: &Metrics) -> Arc<Self> {
         let streams = Streams::new(&options, metrics);
+        let lingering_max = options.lingering_max;
         Arc::new(Self {
             options,
             health,
@@ -107,6 +116,8 @@ impl Places {
             taken: Mutex::default(),
             is_freed: Notify::new(),
             streams,
+            lingering: Shares::new(lingering_max, lingering_max.div_ceil(LINGERING_SHARE)),
+            n_lingering: metrics.tasks.lingering.clone(),
             heads_bytes: metrics.heads_bytes.clone(),
             refusals: metrics.refusals.clone(),
             complaint: Complaint::default(),
@@ -171,8 +182,9 @@ impl Places {
         &self,
         activity: &Arc<Activity>,
         patience: Option<Duration>,
+        lingers: bool,
     ) -> Stream {
-        let (stream, n_excess) = self.streams.add(activity.clone(), patience);
+        let (stream, n_excess) = self.streams.add(activity.clone(), patience, lingers);
         if n_excess > 0 {
             let n_closed = self.taken().shed_untaken(n_excess, &self.streams);
             if n_closed > 0 {
@@ -336,6 +348,49 @@ impl Place {
 
     pub(super) fn places(&self) -> &Arc<Places> {
         &self.places
+    }
+
+    /// Gives the place back, so that another connection gets it while this one lingers. `None`: too many do.
+    pub(super) fn leave(self, wire: &Wire) -> Option<Lingering> {
+        let places = self.places.clone();
+        let taken = places.lingering.take(&Client::of_network(self.peer), None);
+        drop(self);
+        let Ok(taken) = taken else {
+            places.refusals.count("lingering-max");
+            return None;
+        };
+        places.n_lingering.inc();
+        Some(Lingering {
+            wire: wire.clone(),
+            n_lingering: places.n_lingering.clone(),
+            _taken: taken,
+        })
+    }
+}
+
+/// A connection without a place, which got its last response and is read for a while.
+pub(super) struct Lingering {
+    wire: Wire,
+    n_lingering: Gauge,
+    _taken: Unit,
+}
+
+impl Lingering {
+    /// Reads until the client has the response, or for as long as it may take.
+    pub(super) async fn finish(self) {
+        self.wire.linger().await;
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        self.n_lingering.dec();
+    }
+}
+
+impl fmt::Debug for Lingering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lingering").finish_non_exhaustive()
     }
 }
 

@@ -46,8 +46,12 @@ impl Client {
     /// The client at this address, before its principal is known.
     pub(crate) fn at(address: IpAddr, options: &Options) -> Self {
         let is_exempt = options.is_exempt(address);
-        let taker = (!is_exempt).then(|| Taker::Network(network(address)));
-        Self { taker, streams: None }
+        Self::of_network((!is_exempt).then(|| network(address)))
+    }
+
+    /// The clients of this network; `None`: clients without a share.
+    pub(super) fn of_network(network: Option<IpAddr>) -> Self {
+        Self { taker: network.map(Taker::Network), streams: None }
     }
 
     /// A client without a share.

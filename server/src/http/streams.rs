@@ -4,6 +4,9 @@
 //! counts in neither. So that responses that nobody takes use little memory, each has a time limit
 //! (`answer-timeout`), and there is a maximum of all streams, admitted or not: above it, the server closes the
 //! connections that leave most of their responses untaken.
+//!
+//! Many clients lose a response if the server resets the stream while they send. So the server reads and discards the
+//! rest of a request body that it did not need, within the limits that HTTP/1 has ([`super::wire`]).
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,14 +16,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::rt::Executor;
 use leasehold_base::sync::lock;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::Options;
 use super::activity::Activity;
 use super::shares::{Client, Full, Shares, Taken};
+use super::wire::{DISCARDED_BYTES_MAX, DISCARDING_MAX, SILENCE_MAX};
 use crate::metrics::Metrics;
 
 /// The maximum of all streams is higher than `streams-max` by this fraction: room for refusals, renewals and releases.
@@ -51,6 +57,10 @@ struct Entry {
     /// Since when the client has taken nothing, in milliseconds after the epoch, and one; 0: it need not.
     untaken_since_ms: AtomicU64,
     n_pieces: AtomicU32,
+    /// The server may read the rest of the request body after the response.
+    lingers: bool,
+    /// The rest of the request body, which the handler did not read.
+    unread: Mutex<Option<Incoming>>,
 }
 
 /// What a request takes of the shares.
@@ -73,11 +83,13 @@ impl Streams {
         })
     }
 
-    /// One more request, and how many streams have to be closed for it.
+    /// One more request, and how many streams have to be closed for it. `lingers`: after the response, the server may
+    /// read the rest of the request body.
     pub(super) fn add(
         self: &Arc<Self>,
         activity: Arc<Activity>,
         patience: Option<Duration>,
+        lingers: bool,
     ) -> (Stream, i64) {
         activity.untaken.n_streams.fetch_add(1, Relaxed);
         let n_excess = self.open.inc() + 1 - self.open_max;
@@ -88,6 +100,8 @@ impl Streams {
             patience,
             untaken_since_ms: AtomicU64::new(0),
             n_pieces: AtomicU32::new(0),
+            lingers,
+            unread: Mutex::default(),
         }));
         (stream, if n_excess > 0 { n_excess + self.open_max / FREED_SHARE } else { 0 })
     }
@@ -128,6 +142,24 @@ impl Stream {
     /// The request is refused: gives its place back before its response is written.
     pub(super) fn leave(&self) {
         self.0.leave();
+    }
+
+    /// The handler did not read this rest of the request body.
+    pub(super) fn leaves_unread(&self, body: Incoming) {
+        let Entry { claim, lingers, unread, .. } = &*self.0;
+        if *lingers && !matches!(*lock(claim), Claim::Refused(_)) {
+            *lock(unread) = Some(body);
+        }
+    }
+
+    /// Reads and discards the rest of the request body. Until then the client can send, and reads the response when it
+    /// has sent everything.
+    async fn linger(&self) {
+        let Some(body) = lock(&self.0.unread).take() else { return };
+        // Meanwhile it takes no place from other requests, and its connection is closed first if there are too many.
+        self.leave();
+        let _lingering = Late::of(&self.0.activity);
+        let _ = timeout(DISCARDING_MAX, discard(body)).await;
     }
 
     /// Has the response a time limit?
@@ -250,6 +282,17 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Runner {
     }
 }
 
+/// Returns at the end of the body, if the client is silent for too long, or with as much as may be discarded.
+async fn discard(mut body: Incoming) {
+    let mut n_bytes = 0;
+    while n_bytes < DISCARDED_BYTES_MAX {
+        match timeout(SILENCE_MAX, body.frame()).await {
+            Ok(Some(Ok(frame))) => n_bytes += frame.data_ref().map_or(0, |data| data.len()),
+            _ => return,
+        }
+    }
+}
+
 /// Runs a request until its client has taken nothing of the response for too long: then the stream is reset.
 async fn within(stream: Stream, request: impl Future<Output = ()>) {
     let is_given_up = {
@@ -265,6 +308,25 @@ async fn within(stream: Stream, request: impl Future<Output = ()>) {
         // The reset waits behind what the connection keeps.
         let activity = stream.0.activity.clone();
         activity.untaken.keep(stream);
+    } else if !is_given_up {
+        stream.linger().await;
+    }
+}
+
+/// Counts a stream that stays open because of its client. If there are too many streams, the connections with most of
+/// these are closed.
+struct Late(Arc<Activity>);
+
+impl Late {
+    fn of(activity: &Arc<Activity>) -> Self {
+        activity.untaken.n.fetch_add(1, Relaxed);
+        Self(activity.clone())
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.0.untaken.n.fetch_sub(1, Relaxed);
     }
 }
 
@@ -272,13 +334,7 @@ async fn within(stream: Stream, request: impl Future<Output = ()>) {
 struct Wait {
     until: Instant,
     sleep: std::pin::Pin<Box<Sleep>>,
-    activity: Arc<Activity>,
-}
-
-impl Drop for Wait {
-    fn drop(&mut self) {
-        self.activity.untaken.n.fetch_sub(1, Relaxed);
-    }
+    _late: Late,
 }
 
 fn poll_late(stream: &Stream, wait: &mut Option<Wait>, context: &mut Context<'_>) -> Poll<()> {
@@ -288,9 +344,8 @@ fn poll_late(stream: &Stream, wait: &mut Option<Wait>, context: &mut Context<'_>
     };
     let until = since + patience;
     let wait = wait.get_or_insert_with(|| {
-        let activity = stream.0.activity.clone();
-        activity.untaken.n.fetch_add(1, Relaxed);
-        Wait { until, sleep: Box::pin(sleep_until(until)), activity }
+        let late = Late::of(&stream.0.activity);
+        Wait { until, sleep: Box::pin(sleep_until(until)), _late: late }
     });
     if wait.until != until {
         wait.until = until;

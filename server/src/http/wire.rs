@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use super::socket::Socket;
 
 /// So much is discarded at most of what a client still sends after our last word.
-const DISCARDED_BYTES_MAX: usize = 16 << 20;
+pub(super) const DISCARDED_BYTES_MAX: usize = 16 << 20;
 /// Time limits for discarding: while the client sends, and while it is silent or has sent too much.
-const DISCARDING_MAX: Duration = Duration::from_secs(5);
-const SILENCE_MAX: Duration = Duration::from_secs(1);
+pub(super) const DISCARDING_MAX: Duration = Duration::from_secs(5);
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// So many probes may stay unanswered before a silent host counts as gone.
 const N_PROBES: u32 = 4;
 

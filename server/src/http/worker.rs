@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use super::Options;
 use super::connection;
 use super::conversation;
-use super::opening::Port;
+use super::opening::{Port, Unopened};
 use super::places::Place;
 use super::socket::Unserved;
 use super::wire::Wire;
@@ -148,6 +148,9 @@ async fn serve_one(
         Err(why) => {
             metrics.count_unopened(why.reason());
             tracing::debug!(%peer, %why, "a connection ended before its first request");
+            if let Unopened::Tls(_, Some(lingering)) = why {
+                lingering.finish().await;
+            }
         }
     }
 }

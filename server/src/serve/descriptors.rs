@@ -3,6 +3,7 @@
 use leasehold_base::runtime::BLOCKING_THREADS_MAX;
 
 use super::Settings;
+use crate::content;
 use crate::engine::archive;
 use crate::http;
 
@@ -14,15 +15,25 @@ const PER_WORKER: usize = 4 + BLOCKING_THREADS_MAX;
 const UPLOADS_MIN: usize = 64;
 /// Minimum descriptors for connections and files; with fewer the server does not start.
 const LEAST: usize = 32;
-/// If there are too few descriptors, these fractions are for restricted connections, for uploads and for downloads.
+/// If there are too few descriptors, these fractions are for restricted connections, for uploads, for downloads, for
+/// lingering connections, and for copies, moves and removals of folders.
 const RESERVED_SHARE: usize = 4;
 const UPLOADS_SHARE: usize = 8;
 const DOWNLOADS_SHARE: usize = 8;
+const LINGERING_SHARE: usize = 16;
+const TREES_SHARE: usize = 8;
 
 /// Returns how many open files a server with these settings might need.
 pub fn files_needed(http: &http::Options) -> usize {
     let connections = http.connections_max.saturating_add(http.connections_reserved);
-    connections.saturating_add(http.downloads_max).saturating_add(own(http) + UPLOADS_MIN)
+    let connections = connections.saturating_add(http.lingering_max);
+    let files = http.downloads_max.saturating_add(of_trees(http));
+    connections.saturating_add(files).saturating_add(own(http) + UPLOADS_MIN)
+}
+
+/// Files that copies, moves and removals of folders have open.
+fn of_trees(http: &http::Options) -> usize {
+    http.tree_operations_max.saturating_mul(content::OPEN_FILES_MAX)
 }
 
 fn own(http: &http::Options) -> usize {
@@ -54,7 +65,11 @@ fn fit(http: &mut http::Options, n_files: usize) -> Result<Option<String>, Strin
     http.connections_reserved = http.connections_reserved.min(left / RESERVED_SHARE);
     http.uploads_max = left / UPLOADS_SHARE;
     http.downloads_max = http.downloads_max.min(left / DOWNLOADS_SHARE);
+    http.lingering_max = http.lingering_max.min(left / LINGERING_SHARE);
     let left = left - http.connections_reserved - http.uploads_max - http.downloads_max;
+    http.tree_operations_max =
+        http.tree_operations_max.min((left / TREES_SHARE / content::OPEN_FILES_MAX).max(1));
+    let left = left - http.lingering_max - of_trees(http);
     let wanted = http.connections_max;
     http.connections_max = wanted.min(left);
     Ok(Some(format!(
@@ -85,6 +100,8 @@ mod tests {
                 http.connections_reserved,
                 http.uploads_max,
                 http.downloads_max,
+                http.lingering_max,
+                of_trees(&http),
             ];
             let used = shares.iter().sum::<usize>() + own(&http);
             assert!(used <= n_files && shares.iter().all(|n| *n > 0), "{n_files}: {http:?}");

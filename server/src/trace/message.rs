@@ -6,9 +6,9 @@ use prost::{Message, Oneof};
 
 use super::Done;
 
-/// A request of somebody who waits for the answer.
+/// The kind of a span for a request whose client waits for the response.
 const KIND_SERVER: i32 = 2;
-/// What failed by our fault.
+/// The status of a request that failed through an error of the server.
 const STATUS_ERROR: i32 = 2;
 
 #[derive(Clone, PartialEq, Message)]
@@ -98,7 +98,7 @@ enum Value {
 }
 
 impl Span {
-    /// The answer to one request, named as the conventions for HTTP servers say.
+    /// Returns the span of one request, named by the OpenTelemetry conventions for HTTP servers.
     pub(super) fn server(
         (trace_id, span_id, parent_id): (u128, u64, Option<u64>),
         began: Duration,
@@ -128,7 +128,7 @@ impl Span {
 }
 
 impl Export {
-    /// These spans, of this server.
+    /// Returns the export request with these spans and the attributes of this server.
     pub(super) fn of(spans: Vec<Span>) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();

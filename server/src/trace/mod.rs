@@ -1,7 +1,7 @@
-//! Traces: what was asked and how long it took, sent to a collector as OTLP over HTTP.
+//! Traces: the requests and how long they took, sent to a collector as OTLP over HTTP.
 //!
-//! A request that is to be traced becomes one span. Spans wait in a queue of bounded length and are sent in batches by
-//! a task of their own; nothing a client asks waits for that.
+//! Each sampled request becomes one span. Spans wait in a queue of bounded length, and a separate task sends them in
+//! batches. No request waits for that.
 
 mod message;
 mod send;
@@ -18,22 +18,23 @@ use crate::metrics::Metrics;
 use message::Span;
 use send::Sender;
 
-/// Where traces go, and how many.
+/// The settings of tracing.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The collector's address, with the path of traces.
+    /// The URL of the collector, including the path for traces.
     pub endpoint: Endpoint,
-    /// The share of requests that begin a trace; those that are part of one are traced as whoever began it says.
+    /// The fraction of requests that start a trace. For a request that is part of a trace, the client that started the
+    /// trace decides.
     pub sample: f64,
-    /// Most spans that wait to be sent; more are dropped.
+    /// Maximum spans waiting to be sent; more are dropped.
     pub queue_max: usize,
 }
 
-/// The address of a collector: `http://HOST:4318`.
+/// The URL of a collector, such as `http://HOST:4318`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint(Uri);
 
-/// Where a collector takes traces, unless its address says otherwise.
+/// The path for traces, which is appended to the collector's URL unless it is already there.
 const TRACES: &str = "/v1/traces";
 
 impl std::str::FromStr for Endpoint {
@@ -60,21 +61,21 @@ impl std::fmt::Display for Endpoint {
     }
 }
 
-/// Makes spans of requests.
+/// Creates the spans of requests.
 pub(crate) struct Tracer {
     sample: f64,
     queue: mpsc::Sender<Span>,
     metrics: Arc<Metrics>,
 }
 
-/// A request that is traced and not answered yet.
+/// A sampled request that has no response yet.
 pub(crate) struct Traced {
     trace_id: u128,
     parent_id: Option<u64>,
     began: SystemTime,
 }
 
-/// What a request came to.
+/// A request that has been answered.
 pub(crate) struct Done<'a> {
     pub(crate) method: &'static str,
     pub(crate) route: &'a str,
@@ -86,14 +87,15 @@ pub(crate) struct Done<'a> {
 }
 
 impl Tracer {
-    /// A tracer, and the work of sending what it makes, which ends with it.
+    /// Creates a tracer, and the sender of its spans, which ends after the tracer is dropped.
     pub(crate) fn new(options: Options, metrics: Arc<Metrics>) -> (Arc<Self>, Sender) {
         let (queue, waiting) = mpsc::channel(options.queue_max);
         let sender = Sender::new(options.endpoint.0, waiting, metrics.clone());
         (Arc::new(Self { sample: options.sample, queue, metrics }), sender)
     }
 
-    /// Is a request with these headers traced? Whoever began a trace decides; one that begins a trace is drawn by lot.
+    /// Decides whether a request with these headers is traced. If it is part of a trace, the client that started the
+    /// trace has decided; otherwise the request is sampled at random.
     pub(crate) fn begin(&self, headers: &HeaderMap) -> Option<Traced> {
         let began = SystemTime::now();
         match TraceContext::of(headers) {
@@ -110,7 +112,7 @@ impl Tracer {
         }
     }
 
-    /// It was answered.
+    /// Creates and queues the span of a request that has been answered.
     pub(crate) fn end(&self, traced: Traced, done: &Done<'_>) {
         let span_id = u64::from_le_bytes(leasehold_base::random::bytes()).max(1);
         let began = traced.began.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Sending spans: in batches, again if that may help, and never for long.
+//! Sends spans to the collector: in batches, with a limited number of retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::message::{Export, Span};
 use crate::auth::issuer::fetch;
 use crate::metrics::Metrics;
 
-/// Most spans in one request to the collector.
+/// Maximum spans in one request to the collector.
 const BATCH_MAX: usize = 512;
-/// Spans wait at most this long for others to go with.
+/// Maximum time that a span waits for others in its batch.
 const LINGER: Duration = Duration::from_secs(1);
-/// How often a batch is sent before it is given up.
+/// Maximum attempts to send a batch.
 const ATTEMPTS_MAX: u32 = 3;
-/// The pause before the second attempt; it doubles with each one.
+/// The pause before the second attempt. It doubles with each attempt.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Takes spans from the queue to the collector.
+/// Sends queued spans to the collector.
 pub(crate) struct Sender {
     endpoint: Uri,
     waiting: mpsc::Receiver<Span>,
@@ -32,7 +32,7 @@ impl Sender {
         Self { endpoint, waiting, metrics }
     }
 
-    /// Sends until nobody can make spans any more, and what was left then.
+    /// Sends spans until the tracer is dropped and the queue is empty.
     pub(crate) async fn run(mut self) {
         let mut trouble = false;
         while let Some(batch) = self.batch().await {
@@ -43,7 +43,7 @@ impl Sender {
                     self.metrics.count_spans("exported", n);
                 }
                 Err(why) => {
-                    // Said once, not with every batch.
+                    // Logged once, not for each batch.
                     if !trouble {
                         tracing::warn!(why, n, "traces could not be sent");
                     }
@@ -54,7 +54,7 @@ impl Sender {
         }
     }
 
-    /// The next spans; `None`: there will be no more.
+    /// Returns the next batch, or `None` if there will be no more spans.
     async fn batch(&mut self) -> Option<Vec<Span>> {
         let mut batch = vec![self.waiting.recv().await?];
         let rest = async {
@@ -63,7 +63,7 @@ impl Sender {
                 batch.push(span);
             }
         };
-        // What came until then is in the batch.
+        // The batch contains the spans that arrived before the timeout.
         let _ = tokio::time::timeout(LINGER, rest).await;
         Some(batch)
     }
@@ -116,7 +116,7 @@ mod tests {
         Span::server((trace_id, 7, None), Duration::from_secs(1), &done)
     }
 
-    /// A collector that answers these statuses in turn, and the last for ever.
+    /// Starts a collector that responds with these statuses in turn, and then always with the last.
     async fn collector(statuses: &'static [u16], got: mpsc::UnboundedSender<Bytes>) -> Uri {
         let n = Arc::new(AtomicUsize::new(0));
         let answer = async move |body: Bytes| {
@@ -146,7 +146,7 @@ mod tests {
             for id in 1..=3 {
                 queue.try_send(span(id)).expect("room");
             }
-            // It ends when nobody is left to make spans.
+            // The sender ends when the tracer's end of the queue is dropped.
             drop(queue);
             tokio::time::timeout(Duration::from_secs(30), sender.run()).await.expect("an end");
             for _ in 0..n_sent {

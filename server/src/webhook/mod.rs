@@ -1,7 +1,8 @@
-//! Telling another server what is noted of leases: one `POST` for each note, in order, signed and repeated.
+//! Webhook: sends each warning about a lease to another server as a `POST`, one after the other, signed, and with
+//! retries.
 //!
-//! A courtesy, and bounded like one. What cannot be delivered in time is counted and let go; nobody who holds or wants
-//! a lock ever waits for it. What is missed here is still in the events and in the history.
+//! Delivery is best-effort and bounded. The server counts and drops warnings that it cannot deliver in time, and no
+//! holder or waiter is ever delayed by a delivery. Dropped warnings are still in the events and in the history.
 
 mod post;
 mod signature;
@@ -24,27 +25,27 @@ use post::Answer;
 use signature::Secret;
 pub use target::Target;
 
-/// How notes are delivered.
+/// The settings of the webhook.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to.
+    /// The URL to send to.
     pub target: Target,
-    /// The file with the secret they are signed with; `None`: they are not signed.
+    /// The file with the secret that signs warnings; `None`: they are not signed.
     pub secret_file: Option<PathBuf>,
-    /// Most notes waiting to be delivered; more are dropped.
+    /// Maximum warnings waiting to be delivered; more are dropped.
     pub queue_max: usize,
-    /// Longest wait for an answer.
+    /// Maximum time to wait for a response.
     pub timeout: Duration,
-    /// Most attempts to deliver a note.
+    /// Maximum attempts to deliver one warning.
     pub attempts_max: u32,
-    /// The pause before the second attempt; it doubles from there.
+    /// The pause before the second attempt. It doubles with each attempt.
     pub retry_min: Duration,
-    /// The longest pause between two attempts.
+    /// Maximum pause between two attempts.
     pub retry_max: Duration,
 }
 
 impl Options {
-    /// The usual for a target.
+    /// Returns the default settings for a target.
     pub fn new(target: Target) -> Self {
         Self {
             target,
@@ -57,7 +58,7 @@ impl Options {
         }
     }
 
-    /// Says what is wrong with the secret.
+    /// Checks that the secret can be read and is long enough.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.secret().map(drop)
     }
@@ -67,7 +68,7 @@ impl Options {
     }
 }
 
-/// Delivers notes until there are no more. Its task is [`Webhook::run`].
+/// Delivers warnings until there are no more. Its task is [`Webhook::run`].
 pub(crate) struct Webhook {
     options: Options,
     secret: Option<Secret>,
@@ -78,7 +79,7 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    /// Takes every note from now on. An error says what is wrong with the secret.
+    /// Subscribes to all warnings from now on. Fails if the secret is unusable.
     pub(crate) fn new(
         options: Options,
         engine: &EngineHandle,
@@ -91,7 +92,7 @@ impl Webhook {
         Ok(Self { options, secret, notes, engine, clock, metrics })
     }
 
-    /// Delivers one note after the other.
+    /// Delivers one warning after the other.
     pub(crate) async fn run(mut self) {
         while let Some(event) = self.notes.recv().await {
             let body = Bytes::from(native::note(self.engine.generation(), &event));
@@ -100,7 +101,8 @@ impl Webhook {
         }
     }
 
-    /// Tries until it was taken, refused for good, or tried often enough.
+    /// Sends a warning until it is accepted, rejected permanently, or the maximum number of attempts is reached.
+    /// Returns whether it was accepted.
     async fn deliver(&self, body: &Bytes) -> bool {
         let Options { target, attempts_max, retry_min, retry_max, .. } = &self.options;
         let mut pause = *retry_min;
@@ -124,7 +126,8 @@ impl Webhook {
         false
     }
 
-    /// Each attempt has its own time and so its own signature: an old one can be told from a new one.
+    /// Sends a warning once. Each attempt has a separate time and signature, so that the receiver can detect old
+    /// messages.
     async fn attempt(&self, body: &Bytes) -> Result<Answer, String> {
         let timestamp = self.clock.wall_ms() / 1000;
         let signature = self.secret.as_ref().map(|secret| secret.sign(timestamp, body));

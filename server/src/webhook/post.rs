@@ -1,4 +1,4 @@
-//! One `POST` over a connection of its own.
+//! Sends one `POST` over a separate connection.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,26 +18,26 @@ use tokio_rustls::client::TlsStream;
 use super::Target;
 use crate::auth::issuer::fetch;
 
-/// Whoever answers sees by this who asks.
+/// The `User-Agent` header, by which the receiver recognizes this server.
 const AGENT: &str = concat!("leasehold/", env!("CARGO_PKG_VERSION"));
 
-/// What the other side made of it.
+/// The receiver's response.
 pub(super) enum Answer {
-    /// It was taken.
+    /// The receiver accepted the warning.
     Taken,
-    /// Not now; it may be taken if it is repeated.
+    /// The receiver rejected the warning, but might accept it later.
     Later(StatusCode),
-    /// It would be refused again.
+    /// The receiver would reject the warning again.
     Refused(StatusCode),
 }
 
-/// A connection, encrypted or not.
+/// A connection, with or without TLS.
 trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl Line for TcpStream {}
 impl Line for TlsStream<TcpStream> {}
 
-/// Sends a note. An error says why there was no answer.
+/// Sends a warning. The error is why there is no response.
 pub(super) async fn post(
     target: &Target,
     timestamp: i64,
@@ -47,7 +47,7 @@ pub(super) async fn post(
     let line = connect(target).await.map_err(|why| format!("cannot connect: {why}"))?;
     let why = |error: hyper::Error| error.to_string();
     let (mut sender, connection) = http1::handshake(TokioIo::new(line)).await.map_err(why)?;
-    // It ends with the sender, and that goes with the answer.
+    // The connection ends when the sender is dropped, which is after the response.
     tokio::spawn(connection);
     let mut request = Request::post(target.path())
         .header(HOST, target.authority())
@@ -63,7 +63,7 @@ pub(super) async fn post(
         status if status.is_success() => Answer::Taken,
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Answer::Later(status),
         status if status.is_server_error() => Answer::Later(status),
-        // Nobody is sent elsewhere: where notes go is the operator's word.
+        // Redirects are not followed: only the operator decides where warnings go.
         status => Answer::Refused(status),
     })
 }
@@ -80,7 +80,8 @@ async fn connect(target: &Target) -> Result<Box<dyn Line>, String> {
     Ok(Box::new(encrypted))
 }
 
-/// Created when first needed, so that a machine without a list of CAs can still send notes to itself.
+/// Creates the TLS configuration on first use, so that a machine without a list of CAs can still send warnings to
+/// itself.
 fn tls() -> Result<Arc<ClientConfig>, String> {
     static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
     let made = || {

@@ -1,4 +1,4 @@
-//! That a note comes from us: HMAC-SHA256 over the time and the body.
+//! Signatures that prove the origin of a webhook message: HMAC-SHA256 over the time and the body.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use hmac::Mac;
 
 use crate::mac;
 
-/// A shorter secret can be guessed.
+/// Minimum length of the secret. A shorter one could be guessed.
 const BYTES_MIN: usize = 16;
 
-/// What notes are signed with. Never shown.
+/// The secret that signs messages. It is never shown.
 pub(super) struct Secret(Vec<u8>);
 
 impl Secret {
-    /// What a file says, without the line break at its end.
+    /// Reads the secret from a file, without the line break at its end.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
         let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let secret = text.trim_ascii_end();
@@ -24,7 +24,7 @@ impl Secret {
         Ok(Self(secret.to_vec()))
     }
 
-    /// `v1=` and the code of `TIMESTAMP.BODY` in hexadecimal digits.
+    /// Returns `v1=` and the HMAC of `TIMESTAMP.BODY` in hexadecimal digits.
     pub(super) fn sign(&self, timestamp: i64, body: &[u8]) -> String {
         let mut mac = mac::keyed(&self.0);
         mac.update(format!("{timestamp}.").as_bytes());
@@ -38,7 +38,7 @@ impl Secret {
 mod tests {
     use super::*;
 
-    /// Worked out by `printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac 0123456789abcdef`.
+    /// Computed with `printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac 0123456789abcdef`.
     const EXPECTED: &str = "v1=9eb18f493f8ec135d9eb2dad817c369bb4e9cbfa818657897a7437c1cd8c3a23";
 
     #[test]

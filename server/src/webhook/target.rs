@@ -1,4 +1,4 @@
-//! Where a webhook goes to.
+//! The URL that a webhook sends to.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use axum::http::{Uri, uri::Scheme};
 
 use crate::auth::url;
 
-/// The address of a webhook. Its path may have a secret in it, so it is never logged.
+/// The URL of a webhook. Its path can contain a secret, so the path is never logged.
 #[derive(Clone)]
 pub struct Target {
     is_tls: bool,
@@ -17,12 +17,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// Is the connection encrypted?
     pub(super) fn is_tls(&self) -> bool {
         self.is_tls
     }
 
-    /// Returns an error if notes could be read or changed in transit, because they go over plain HTTP to another
+    /// Returns an error if warnings could be read or changed in transit, because they go over plain HTTP to another
     /// machine.
     pub fn check_private(&self) -> Result<(), String> {
         if self.is_tls || url::is_this_machine(&self.host) {
@@ -34,22 +33,22 @@ impl Target {
         ))
     }
 
-    /// The name or address of the host.
+    /// Returns the name or address of the host.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
 
-    /// What to connect to.
+    /// Returns the host and port to connect to.
     pub(super) fn address(&self) -> (&str, u16) {
         (self.name(), self.port)
     }
 
-    /// The name or address of the host without brackets: what its certificate must be for.
+    /// Returns the name or address of the host without brackets. The server's certificate must be valid for it.
     pub(super) fn name(&self) -> &str {
         self.host.trim_matches(['[', ']'])
     }
 
-    /// What the `Host` header says.
+    /// Returns the value of the `Host` header.
     pub(super) fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

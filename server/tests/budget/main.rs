@@ -23,6 +23,8 @@ const TOLERANCE: f64 = 0.10;
 const COUNTED: &str = "BUDGET_COUNTED";
 /// Number of measured rounds. The same number runs before them as a warm-up.
 const N_ROUNDS: usize = 20;
+/// Number of runs for each count at the HTTP front end, where a small difference between two counts is measured.
+const N_DOOR_RUNS: usize = 3;
 
 #[test]
 fn allocations_are_within_the_budget() {
@@ -69,8 +71,14 @@ fn who_asks_costs_little_at_the_door() {
         bench.run(N_ROUNDS);
         (counting::n_allocations() - n_before) as f64 / DoorBench::n_requests(N_ROUNDS)
     };
+    // Hash tables have other seeds in each run, so counts differ by some percent. The smallest of several counts varies
+    // least.
     let instructions = |shown: Shown| {
-        let [once, twice] = [1, 2].map(|n| n_instructions("door", shown.name(), n * N_ROUNDS));
+        let least = |n_rounds| {
+            let counts = (0..N_DOOR_RUNS).map(|_| n_instructions("door", shown.name(), n_rounds));
+            counts.fold(f64::INFINITY, f64::min)
+        };
+        let [once, twice] = [1, 2].map(|n| least(n * N_ROUNDS));
         (twice - once) / DoorBench::n_requests(N_ROUNDS)
     };
     let mut seen = BTreeMap::new();

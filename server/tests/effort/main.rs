@@ -35,7 +35,7 @@ fn cpu() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// Sends a request and returns the response status. Fails if all of three tries used too much CPU time.
+/// Sends a request and returns the response status. Fails if all of ten tries used too much CPU time.
 #[track_caller]
 fn check(server: &Bare, text: &str, what: &str) -> u16 {
     answer(server, text, what).0
@@ -44,7 +44,7 @@ fn check(server: &Bare, text: &str, what: &str) -> u16 {
 /// Like `check`, but also returns the response text.
 #[track_caller]
 fn answer(server: &Bare, text: &str, what: &str) -> (u16, String) {
-    let mut costs = [Duration::ZERO; 3];
+    let mut costs = [Duration::ZERO; 10];
     for cost in &mut costs {
         let before = cpu();
         let (status, told) = server.told(text.as_bytes(), PATIENCE).unwrap_or_else(|| {

@@ -222,7 +222,8 @@ impl Worker {
     fn quiet(handle: &EngineHandle) -> Self {
         let mut worker = Self::new(handle);
         // The engine's own thread might run a few more times before it is idle.
-        for _ in 0..1000 {
+        let began = std::time::Instant::now();
+        while began.elapsed() < Duration::from_secs(180) {
             let call = worker.handle.ask_unchecked(Probe);
             if worker.at_once(call).is_some() {
                 return worker;

@@ -1,4 +1,4 @@
-//! What was acknowledged is on disk: every start finds it there.
+//! Checks that acknowledged changes are durable: every start finds them on disk.
 
 use super::Found;
 use super::lease::Leases;

@@ -1,4 +1,4 @@
-//! At every instant one holder, as seen by clients that count from when they asked.
+//! Checks that there is one holder at any time, as seen by clients that count a lease's time from their request.
 
 use leasehold_core::Mode;
 
@@ -7,7 +7,7 @@ use super::lease::{Lease, Leases};
 use crate::history::History;
 use crate::time::Time;
 
-/// One stretch of time in which an owner relies on its lease.
+/// A period in which an owner relies on its lease.
 struct Stretch<'a> {
     from: Time,
     to: Time,

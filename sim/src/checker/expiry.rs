@@ -1,4 +1,4 @@
-//! Never early; late by no more than was said; and what was said to be over stays over.
+//! Checks that leases never end early, never end later than announced, and never become active again after their end.
 
 use leasehold_server::engine::Expiry;
 
@@ -54,7 +54,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
-/// A lease was renewed or given back, or was said to be over.
+/// Checks a response by which a lease was renewed or released, or reported as ended.
 fn changed(
     history: &History,
     lease: &Lease,
@@ -72,7 +72,7 @@ fn changed(
     }
 }
 
-/// Its owner was told that it is over while it could rely on it.
+/// Reports a lease that its owner was told has ended, although the owner could still rely on it.
 fn early(told_at: Time, lease: &Lease, operation: &Operation, found: &mut Found) {
     if let Some(until) = lease.good_at(told_at)
         && lease.good.iter().any(|(promised_at, _)| *promised_at <= operation.sent_at)
@@ -84,7 +84,7 @@ fn early(told_at: Time, lease: &Lease, operation: &Operation, found: &mut Found)
     }
 }
 
-/// Nobody was shown as the holder while somebody could rely on being it.
+/// Reports a lock that was shown without a holder while an owner could rely on its lease.
 fn missing(told_at: Time, lock: Lock, leases: &Leases, operation: &Operation, found: &mut Found) {
     for lease in leases.iter().filter(|lease| lease.claim.lock == lock) {
         let was_told = lease.good.iter().any(|(at, _)| *at <= operation.sent_at);
@@ -94,7 +94,7 @@ fn missing(told_at: Time, lock: Lock, leases: &Leases, operation: &Operation, fo
     }
 }
 
-/// It was treated as active by an answer to something asked after its end.
+/// Reports a lease that a response treats as active, although the request was sent after the lease's end.
 fn late(history: &History, lease: &Lease, operation: &Operation, found: &mut Found) {
     let Operation { sent_at, request, .. } = operation;
     if lease.over_at.is_some_and(|at| at < *sent_at) {
@@ -113,8 +113,8 @@ fn late(history: &History, lease: &Lease, operation: &Operation, found: &mut Fou
     }
 }
 
-/// A lease is granted within the wait that was asked for. What is left of it when it is told, with its ttl,
-/// says when it was granted.
+/// Checks that a lease was granted within the requested wait. The remaining time in the response and the TTL reveal
+/// when it was granted.
 fn waited(
     history: &History,
     lease: &Lease,
@@ -132,12 +132,12 @@ fn waited(
             format!("{claim:?}: {in_ms} ms left, but only {left} ms after it was asked for"),
         );
     }
-    // A repeated question counts from its own time, a renewed lease from its renewal.
+    // A repeated request counts from its own time, and a renewed lease from its renewal.
     if !lease.is_one_attempt || lease.good.len() > 1 {
         return;
     }
     let paused = history.paused_within(operation.sent_at, told_at) / MS;
-    // A copy that comes later, with a request id, asks to wait as long from then on.
+    // A late copy of a request with a request id restarts the wait.
     let doubled = if operation.n_copies > 1 { DELAY_MAX / MS } else { 0 };
     let allowed = lease.acquire.wait_ms + doubled + paused + history.plan.turn_max() / MS;
     if left > ttl + allowed {
@@ -146,7 +146,7 @@ fn waited(
     }
 }
 
-/// A session was said to be over while its owner could rely on it.
+/// Reports a session that was said to have ended while its owner could rely on it.
 fn session_early(history: &History, operation: &Operation, told_at: Time, found: &mut Found) {
     let (Request::KeepSession(session) | Request::CloseSession(session)) = &operation.request
     else {

@@ -1,4 +1,4 @@
-//! What a lock protects: a stale writer is refused, and whoever can rely on its lease is not.
+//! Checks the protected resource: it rejects stale writers, and accepts writers that can rely on their lease.
 
 use leasehold_core::Mode;
 

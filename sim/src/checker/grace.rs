@@ -1,4 +1,4 @@
-//! Grace: after an expiry nobody but the last owner gets the lock for that long.
+//! Checks grace periods: after an expiry, only the last owner gets the lock for that time.
 
 use leasehold_core::Mode;
 
@@ -13,7 +13,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
         if last.acquire.mode != Mode::Exclusive {
             continue;
         }
-        // A session that is closed leaves no grace; whether one expired or was closed is not always known.
+        // A closed session has no grace period, and whether a session expired or was closed is not always known.
         if last.cut_at < Time::MAX || last.acquire.session.is_some() {
             continue;
         }
@@ -34,7 +34,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
-/// The very next grant of the same lock.
+/// Returns whether `next` is the grant of the same lock right after `last`.
 fn follows(last: &Lease, next: &Lease) -> bool {
     last.claim.lock == next.claim.lock && next.claim.token.get() == last.claim.token.get() + 1
 }

@@ -1,4 +1,4 @@
-//! Several locks or none: they are told whole, and were granted at one instant.
+//! Checks groups of locks: a response contains all of them, and they were granted at the same time.
 
 use super::Found;
 use super::lease::{Lease, Leases};
@@ -15,7 +15,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
         };
         let locks: Vec<_> = acquire.each().map(|(lock, _)| lock).collect();
         told_whole(operation, &locks, claims, found);
-        // Whoever asked several times may have been granted at several times.
+        // A client that sent the request several times might have been granted the locks several times.
         let first = claims.first().and_then(|claim| leases.get(claim));
         if claims.len() > 1 && first.is_some_and(|lease| lease.is_one_attempt) {
             at_one_instant(history, leases, claims, found);
@@ -23,7 +23,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
-/// A lease for each lock, in the order of the request, with numbers that follow each other.
+/// Checks that there is a lease for each lock, in the order of the request, with consecutive numbers.
 fn told_whole(operation: &Operation, locks: &[usize], claims: &[Claim], found: &mut Found) {
     let is_whole = claims.iter().map(|claim| claim.lock).eq(locks.iter().copied());
     let follows = |pair: &[Claim]| pair[0].id.number.0 + 1 == pair[1].id.number.0;
@@ -33,8 +33,8 @@ fn told_whole(operation: &Operation, locks: &[usize], claims: &[Claim], found: &
     }
 }
 
-/// Once one of them was seen to be granted, no other can still be about to be: whoever asks then sees its token, or
-/// gets a later one.
+/// Checks that once one lease was seen as granted, all others are granted: a client that reads the lock afterwards sees
+/// the lease's token or a later one.
 fn at_one_instant(history: &History, leases: &Leases, claims: &[Claim], found: &mut Found) {
     let Some((seen_at, seen)) = first_seen(history, leases, claims) else { return };
     for other in claims.iter().filter(|claim| **claim != seen) {
@@ -60,7 +60,7 @@ fn at_one_instant(history: &History, leases: &Leases, claims: &[Claim], found: &
     }
 }
 
-/// When one of these was first known to be granted, by anybody: to be held, or to have been.
+/// Returns when the first of these leases was known to be granted, from any client's response.
 fn first_seen(history: &History, leases: &Leases, claims: &[Claim]) -> Option<(Time, Claim)> {
     let looked = history.operations.iter().filter_map(|operation| {
         let (Request::Look(lock), Some((at, Answer::Seen(view)))) =

@@ -1,4 +1,4 @@
-//! Leases as their owners know them: put together from every answer about each.
+//! Leases from their owners' point of view, derived from all responses about each.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,37 @@ use crate::message::{Acquire, Answer, Claim, Lock, Request, SessionId};
 use crate::plan::{DELAY_MAX, Plan};
 use crate::time::{MS, Time};
 
-/// One lease that was acknowledged.
+/// An acknowledged lease.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) claim: Claim,
     pub(super) client: usize,
-    /// As it was asked for.
+    /// The request that acquired it.
     pub(super) acquire: Acquire,
-    /// It was granted at some time between these two.
+    /// The lease was granted between these two times.
     pub(super) first_sent_at: Time,
     pub(super) first_told_at: Time,
-    /// Its owner asked for it in one go: nobody took its place in the queue from it.
+    /// Whether its owner acquired it with a single request, so that it kept its place in the queue.
     pub(super) is_one_attempt: bool,
-    /// Each answer's promise: when it was told, and until when it can be relied on.
+    /// The promise of each response: when the client received it, and until when the client can rely on it.
     pub(super) good: Vec<(Time, Time)>,
-    /// From here on its owner does not rely on it any more, or must not: it was given back, or taken away.
+    /// From this time on its owner does not rely on it, or must not, because the lease was released or revoked.
     pub(super) cut_at: Time,
-    /// It was given back with success, or said to be over, at the latest here.
+    /// The lease was released or reported as ended at this time at the latest.
     pub(super) over_at: Option<Time>,
-    /// At the latest then it is over by the server's clock, outages aside; unknown if a renewal was not answered.
+    /// The latest time at which the lease has ended by the server's clock, apart from outages. Unknown if a renewal has
+    /// no response.
     pub(super) latest: Option<Time>,
 }
 
-/// All of them.
+/// All acknowledged leases.
 pub(super) struct Leases {
     by_number: BTreeMap<LeaseNumber, Lease>,
-    /// Two grants under one number: the second ones.
+    /// The second grants, where a number was granted twice.
     pub(super) doubles: Vec<(LeaseNumber, Token)>,
 }
 
-/// Who was there first, when a question was repeated.
+/// The first time and the number of attempts of each request with an id.
 type Attempts = BTreeMap<(usize, u64), (Time, u64)>;
 
 impl Leases {
@@ -74,7 +75,7 @@ impl Leases {
         self.by_number.values()
     }
 
-    /// The lease of a claim; nothing if the claim mixes up two.
+    /// Returns the lease of a claim, or `None` if the claim mixes two leases.
     pub(super) fn get(&self, claim: &Claim) -> Option<&Lease> {
         self.by_number.get(&claim.id.number).filter(|lease| lease.claim == *claim)
     }
@@ -133,7 +134,7 @@ impl Leases {
         }
     }
 
-    /// Everything that ends a lease or may, or moves its latest end.
+    /// Notes everything that ends a lease or might end it, or that moves its latest end.
     fn ended(&mut self, plan: &Plan, operation: &Operation) {
         let (sent_at, answer) = (operation.sent_at, operation.answer.as_ref());
         let told_at = answer.map_or(Time::MAX, |(at, _)| *at);
@@ -179,10 +180,10 @@ impl Leases {
         }
     }
 
-    /// Holders since a backup are protected by their tokens only.
+    /// Cuts leases off at a restore from a backup. From then on their holders are protected only by their tokens.
     fn restored(&mut self, history: &History) {
         for lease in self.by_number.values_mut() {
-            // A lease whose owner asked before the restore may have been told of it after.
+            // A lease requested before the restore might have been acknowledged after it.
             let end = history.restores.iter().find(|at| lease.first_sent_at <= **at);
             lease.cut_at = lease.cut_at.min(end.copied().unwrap_or(Time::MAX));
         }
@@ -199,31 +200,31 @@ impl Leases {
 }
 
 impl Lease {
-    /// Until when its owner could rely on it at `at`, if it could.
+    /// Returns until when its owner could rely on it at the time `at`, if it could.
     pub(super) fn good_at(&self, at: Time) -> Option<Time> {
         let good = self.good.iter().filter(|(told_at, until)| *told_at <= at && at < *until);
         good.map(|(_, until)| (*until).min(self.cut_at)).max().filter(|until| at < *until)
     }
 
-    /// It was told at `at` that it lasts this long from when that was asked, which was before.
+    /// Notes the promise in a response. `at` is a time after the request, from which the remaining time counts.
     fn lasts(&mut self, plan: &Plan, at: Time, left_ms: Option<u64>) {
         let until = left_ms.map(|ms| at + plan.at_most((ms + 1) * MS));
         self.latest = self.latest.zip(until).map(|(latest, until)| latest.max(until));
     }
 
-    /// A renewal was asked for: if it was not refused for certain, the lease may last longer.
+    /// Notes a renewal request. Unless it was certainly rejected, the lease might last longer.
     fn is_renewed(&mut self, plan: &Plan, operation: &Operation, extend_ms: u64) {
         let is_single = operation.n_copies == 1;
         match &operation.answer {
             Some((at, Answer::Renewed { expiry })) => {
-                // A copy of it may have come later than the one that was answered.
+                // A copy of the request might have arrived later than the one that the response belongs to.
                 let at = if is_single { *at } else { (operation.sent_at + DELAY_MAX).max(*at) };
-                // Of several each lasts as long as was asked for, or longer: as long as it did before.
+                // In a group, each lease lasts as long as requested, or until its earlier deadline if that is later.
                 self.lasts(plan, at, after_send(*expiry).map(|ms| ms.max(extend_ms)));
             }
             Some((_, Answer::Over | Answer::NotYours | Answer::Busy | Answer::Spent))
                 if is_single => {}
-            // All or none.
+            // All leases of a group are renewed, or none.
             Some((_, Answer::Member { .. })) if is_single => {}
             _ => self.latest = None,
         }
@@ -233,7 +234,7 @@ impl Lease {
         let Some((at, answer)) = answer else { return };
         let is_over = match answer {
             Answer::Released | Answer::Over => true,
-            // Of a session, with all its leases. Of a request, whose lease may be another.
+            // The response can concern a session, with all its leases. For a request, its lease might be another one.
             Answer::SessionClosed | Answer::NoSession => self.acquire.session.is_some(),
             _ => false,
         };
@@ -243,7 +244,7 @@ impl Lease {
     }
 }
 
-/// What an answer about several says of the one in this place.
+/// Returns the response for the lease at index `n` of a group.
 pub(super) fn answer_about(answer: Option<&(Time, Answer)>, n: usize) -> Option<(Time, Answer)> {
     let (at, answer) = answer?;
     match answer {

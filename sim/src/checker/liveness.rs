@@ -1,5 +1,5 @@
-//! After the faults everybody is served or told, whoever has patience is served, and whoever does not wait is told
-//! soon.
+//! Checks that after the faults every request gets a response, every patient client gets its lock, and requests without
+//! a wait get their response soon.
 
 use super::Found;
 use crate::client::PATIENT_MS;
@@ -7,7 +7,7 @@ use crate::history::History;
 use crate::message::{Answer, Request};
 use crate::time::{MS, SECOND};
 
-/// A little more than it takes the server's threads to pass an answer on, whoever comes first.
+/// A little more than the server's threads need to pass on a response, in any order.
 const PASSED_ON_WITHIN: u64 = 200 * MS;
 
 pub(super) fn check(history: &History, found: &mut Found) {
@@ -17,7 +17,7 @@ pub(super) fn check(history: &History, found: &mut Found) {
             None if !operation.is_given_up => {
                 found.add("everybody is told", format!("{id} is not: {asked:?}"));
             }
-            // What is revoked before it is told is told to be over.
+            // A lease that is revoked before its response is reported as ended.
             Some((at, Answer::WaitOver)) if is_patient(asked) && !history.plan.revokes => {
                 found.add("everybody is served", format!("{id} is not, at {at}: {asked:?}"));
             }
@@ -33,7 +33,7 @@ pub(super) fn check(history: &History, found: &mut Found) {
     }
 }
 
-/// Waits for longer than the run lasts, whatever becomes of its session.
+/// Returns whether a request waits for longer than the run lasts and does not depend on a session.
 fn is_patient(request: &Request) -> bool {
     let in_session = matches!(request, Request::Acquire(acquire) if acquire.session.is_some());
     request.wait_ms() == PATIENT_MS && !in_session

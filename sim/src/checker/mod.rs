@@ -1,8 +1,8 @@
-//! The checker. It stands outside the system and judges only by what clients sent and were told at true
-//! times, by which faults there were, and (for "acknowledged is durable") by what each start found on disk.
+//! The checker. It is separate from the system, and judges only by the requests and responses of clients at true times,
+//! by the faults of the run, and (for durability) by the state that each start found on disk.
 //!
-//! Each file holds one promise and the reasoning that makes a breach of it certain: where the outside cannot
-//! know, nothing is said.
+//! Each file checks one promise, and contains the reasoning that makes a violation certain. If the truth cannot be
+//! known from outside, nothing is reported.
 
 mod durable;
 mod exclusion;
@@ -20,15 +20,15 @@ mod token;
 use crate::history::History;
 use lease::Leases;
 
-/// What the checker found.
+/// The result of a check.
 pub struct Verdict {
-    /// Everything that is wrong.
+    /// All violations.
     pub violations: Vec<String>,
-    /// How many leases were acknowledged.
+    /// The number of acknowledged leases.
     pub n_leases: usize,
 }
 
-/// What is wrong with a history.
+/// Checks a history.
 pub fn check(history: &History) -> Verdict {
     let leases = Leases::of(history);
     let mut found = Found::default();
@@ -46,13 +46,13 @@ pub fn check(history: &History) -> Verdict {
     Verdict { violations: found.0, n_leases: leases.len() }
 }
 
-/// What was found so far.
+/// The violations found so far.
 #[derive(Default)]
 struct Found(Vec<String>);
 
 impl Found {
     fn add(&mut self, promise: &str, what: String) {
-        // The first few tell the story.
+        // The first few violations are enough to understand the problem.
         if self.0.len() < 20 {
             self.0.push(format!("{promise}: {what}"));
         }

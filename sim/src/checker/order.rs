@@ -1,4 +1,4 @@
-//! First in, first out. Lease numbers say who came first, tokens who was served first.
+//! Checks first in, first out: lease numbers give the order of arrival, and tokens the order of grants.
 
 use super::Found;
 use super::lease::{Lease, Leases};
@@ -20,13 +20,14 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
-/// Was it in its place all the time? Whoever asked again, or lived through a restart, may have been parked.
+/// Returns whether a client kept its place in the queue all the time. A client that repeated its request, or whose
+/// server restarted, might have been parked.
 fn stayed(history: &History, lease: &Lease) -> bool {
     lease.is_one_attempt && !history.was_away_within(lease.first_sent_at, lease.first_told_at)
 }
 
-/// In a grace period the last owner goes before the queue: so may whoever ever asked for one before, told or
-/// not.
+/// Returns whether the client might have passed the queue as the last owner in a grace period. That is possible for
+/// every client that requested a grace period before, even if it got no response.
 fn goes_first(history: &History, passer: &Lease) -> bool {
     let mut asked = history.operations.iter().filter(|op| op.client == passer.client);
     asked.any(|operation| match &operation.request {

@@ -1,4 +1,4 @@
-//! An answer that says "nothing was done" is true: nobody is shown as a holder who was only ever refused.
+//! Checks that a rejected request has no effect: no client is shown as a holder if all its requests were rejected.
 
 use super::Found;
 use super::lease::{Lease, Leases};
@@ -7,7 +7,7 @@ use crate::history::{History, Operation};
 use crate::message::{Acquire, Answer, Lock, Request};
 use crate::time::{SECOND, Time};
 
-/// A little more than a turn of the engine.
+/// A little more than one round of the engine.
 const GIVEN_BACK_WITHIN: Time = 3 * SECOND;
 
 pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
@@ -51,7 +51,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
-/// Who is in the way of an acquire, and on which lock.
+/// Returns the lock that blocks an acquire, and its holder.
 fn in_the_way(acquire: &Acquire, answer: &Answer) -> Option<(Lock, usize)> {
     match answer {
         Answer::Held(Some(client)) => Some((acquire.lock, *client)),
@@ -67,14 +67,14 @@ fn is_of_several(operation: &Operation) -> bool {
     matches!(&operation.request, Request::Acquire(acquire) if !acquire.others.is_empty())
 }
 
-/// Could this lease have been active when the question was asked, or after?
+/// Returns whether this lease could have been active when the request was sent, or later.
 fn may_last(history: &History, lease: &Lease, operation: &Operation) -> bool {
     let sent_at = operation.sent_at;
     let latest = lease.latest.map(|at| at + history.frozen_within(lease.first_sent_at, sent_at));
     lease.over_at.is_none_or(|at| at >= sent_at) && latest.is_none_or(|at| at >= sent_at)
 }
 
-/// Could anything this client asked for, and was not told of, have given it the lock?
+/// Returns whether an unanswered request of this client could have acquired the lock.
 fn may_hold(history: &History, client: usize, lock: Lock, at: Time) -> bool {
     history.operations.iter().take_while(|operation| operation.sent_at <= at).any(|operation| {
         let is_about =
@@ -86,14 +86,14 @@ fn may_hold(history: &History, client: usize, lock: Lock, at: Time) -> bool {
 fn may_have_been_done(history: &History, operation: &Operation, at: Time) -> bool {
     match &operation.answer {
         None | Some((_, Answer::Unknown)) => operation.n_copies > 0,
-        // A grant counts from when it was sent; until it is told nobody knows of it.
+        // A grant counts from the time of its request. Until the response arrives, no other response proves it.
         Some((told_at, Answer::Granted { .. })) if *told_at >= at => true,
-        // Of several one had ended before they could be told; the others are given back a moment later.
+        // One lease of a group ended before the response was sent. The others are released a moment later.
         Some((told_at, Answer::WaitOver)) if is_of_several(operation) => {
             let paused = history.paused_within(*told_at, at);
             operation.n_copies > 1 || at <= *told_at + GIVEN_BACK_WITHIN + paused
         }
-        // One copy was refused, but another may have come later.
+        // One copy was rejected, but another might have arrived later.
         Some(_) => operation.n_copies > 1,
     }
 }

@@ -1,4 +1,4 @@
-//! Request ids: one effect, however often it is asked for.
+//! Checks request ids: a request has one effect, however often it is repeated.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     proof_is_needed(history, leases, found);
 }
 
-/// Once a repeated question was answered with a lease, it is answered with that lease, or with its end.
+/// Checks that once a repeated request was granted a lease, all its responses contain that lease, or report its end.
 fn acquired_once(history: &History, leases: &Leases, found: &mut Found) {
     let mut told: BTreeMap<(usize, u64), (Time, Vec<Claim>)> = BTreeMap::new();
     let mut answered: Vec<_> = history.operations.iter().filter(|op| op.answer.is_some()).collect();
@@ -41,7 +41,7 @@ fn acquired_once(history: &History, leases: &Leases, found: &mut Found) {
                     format!("{id} of client {} gave {claims:?}, then {answer:?}", operation.client);
                 found.add("a request id is applied once", what);
             }
-            // Several are spent as soon as one of them is.
+            // A group is reported as spent as soon as one of its leases is.
             let is_good = |claim| leases.get(claim).is_some_and(|l| l.good_at(*at).is_some());
             if *answer == Answer::Spent && claims.iter().all(is_good) {
                 found.add("never early", format!("{claims:?} are said to be spent at {at}"));
@@ -53,7 +53,7 @@ fn acquired_once(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
-/// Nothing is renewed or given back with the wrong token.
+/// Checks that no lease is renewed or released with a wrong token.
 fn proof_is_needed(history: &History, leases: &Leases, found: &mut Found) {
     for operation in &history.operations {
         let (Request::Renew { claims, .. } | Request::Release { claims, .. }) = &operation.request

@@ -1,4 +1,4 @@
-//! Tokens: never the same twice for a lock, and growing from grant to grant. Lease numbers: never reused.
+//! Checks that the tokens of a lock are distinct and grow from grant to grant, and that lease numbers are never reused.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What becomes of a call on its way to etcd and back.
+//! Simulates the way of a call to etcd and back.
 
 use leasehold_etcd::{Error, Kind};
 
@@ -7,25 +7,25 @@ use super::{At, Event, PREFIX, World};
 use crate::etcd::{Answered, Request, Response};
 use crate::time::{MS, SECOND, Time};
 
-/// A call that took longer, or was in vain, holds its thread up.
+/// A call that takes longer, or fails, counts as a pause of its thread.
 const QUICK: Time = 20 * MS;
-/// Nothing comes of a call later, however long its copies and its sender were held up.
+/// A call has no effect after this time, however long its copies and its sender were delayed.
 const KEPT: Time = 60 * SECOND;
-/// How far behind a member can be that is asked for what it has.
+/// Maximum number of revisions that a member can be behind when it serves a local read.
 const LAG_MAX: u64 = 40;
 
-/// A call under way.
+/// A pending call.
 pub(super) struct Call {
     pub(super) node: usize,
     pub(super) thread: usize,
-    /// Of which process of the node.
+    /// The number of the process of the node.
     start: u64,
     request: Request,
     sent_at: Time,
 }
 
 impl World {
-    /// A thread asks etcd something. The number of the call.
+    /// Records that a thread calls etcd. Returns the number of the call.
     pub(super) fn asks(&mut self, node: usize, thread: usize, request: Request) -> u64 {
         let now = self.now();
         if let Request::Txn(txn) = &request {
@@ -46,7 +46,7 @@ impl World {
         call
     }
 
-    /// When each copy of a call arrives; none, if it is lost.
+    /// Returns the delay of each copy of a call. Empty if the call is lost.
     fn ways(&mut self, node: usize) -> Vec<Time> {
         let chance = &mut self.crowd.chance;
         let quick = chance.within(MS / 10, 2 * MS);
@@ -65,7 +65,7 @@ impl World {
         ways
     }
 
-    /// A copy of a call reaches etcd.
+    /// Applies a copy of a call that arrives at etcd.
     pub(super) fn arrives(&mut self, id: u64) {
         let now = self.now();
         let Some(call) = self.calls.get(&id) else { return };
@@ -91,7 +91,7 @@ impl World {
         self.answers(id, node, answered);
     }
 
-    /// The answer to a call is on its way, or gets lost.
+    /// Sends the response to a call, or loses it.
     fn answers(&mut self, id: u64, node: usize, answered: Answered) {
         if self.crowd.is_healed() {
             return self.crowd.after(MS, Event::Answered(id, answered));
@@ -102,7 +102,8 @@ impl World {
         }
         let quick = chance.within(MS / 10, 2 * MS);
         if chance.permille(troubles.unanswered) {
-            // Or it is an error, though it was done: what etcd says when it cannot say what became of it.
+            // The response can also be an error although the operation took effect, as when etcd does not know the
+            // outcome.
             if chance.permille(500) {
                 let kind = chance.pick(&[Kind::Unknown, Kind::NoSpace]);
                 let error = Error::new(kind, "simulated", "etcdserver: request timed out");
@@ -114,7 +115,7 @@ impl World {
         self.crowd.after(way, Event::Answered(id, answered));
     }
 
-    /// A thread is told what became of its call, unless it was told before or is gone.
+    /// Delivers the response to a call, unless its thread has received one already or is gone.
     pub(super) fn answered(&mut self, id: u64, answered: Answered) {
         let now = self.now();
         let Some(call) = self.calls.get(&id) else { return };
@@ -138,7 +139,7 @@ impl World {
         self.goes_on(node, thread, Some(answered));
     }
 
-    /// The threads of this name do not get to run for so long.
+    /// Suspends the threads of this name for this time.
     pub(super) fn stalls(&mut self, node: usize, name: &str, span: Time) {
         let until = self.crowd.now + span;
         let Some(running) = &mut self.nodes[node].running else { return };
@@ -154,7 +155,7 @@ impl World {
         self.stands(node, thread).map(|stands| stands.thread.name.clone()).unwrap_or_default()
     }
 
-    /// While its engine waits for etcd, a server answers nobody.
+    /// Records a pause while the engine of a server waits for etcd, because the server sends no responses in that time.
     fn held_up_by(&mut self, node: usize, thread: usize, sent_at: Time, is_ok: bool) {
         if *self.thread_name(node, thread) != *"engine" {
             return;
@@ -169,12 +170,12 @@ impl World {
         }
     }
 
-    /// Something may have changed in etcd: whoever watches is told, or not, and leases end when it is time.
+    /// Schedules the effects of a change in etcd: watchers are notified, or not, and leases expire when they are due.
     pub(super) fn changed(&mut self) {
         if let Some(at) = self.etcd.next_expiry()
             && self.expiry.is_none_or(|(planned, _)| at < planned)
         {
-            // etcd looks now and then.
+            // etcd checks its leases only from time to time.
             let lag = self.crowd.chance.within(MS, 500 * MS);
             let span = at.saturating_sub(self.crowd.now) + lag;
             let n = self.crowd.n_next();
@@ -185,7 +186,7 @@ impl World {
         self.watched = self.etcd.revision();
         let has_news = ["head", "leader"].iter().any(|key| {
             let news = self.etcd.watched(format!("{PREFIX}{key}").as_bytes(), from);
-            // What was forgotten is a reason to look, too.
+            // A compaction is a reason to poll, too.
             news.is_err() || news.is_ok_and(|events| !events.is_empty())
         });
         if !has_news {
@@ -205,7 +206,7 @@ fn silence() -> Error {
     Error::new(Kind::Unknown, "simulated", "no answer in time")
 }
 
-/// A request in few words, the same in every run of a seed.
+/// Describes a request briefly, in the same way in every run of a seed.
 fn words(request: &Request) -> String {
     match request {
         Request::Range(range) => format!("range {}", key(&range.key)),
@@ -221,7 +222,7 @@ fn words(request: &Request) -> String {
     }
 }
 
-/// The name of a snapshot's piece has chance in it.
+/// Omits the random part in the name of a snapshot's chunk.
 fn key(key: &[u8]) -> String {
     let text = String::from_utf8_lossy(key);
     let name = text.strip_prefix(PREFIX).unwrap_or(&text);

@@ -1,4 +1,4 @@
-//! What clients ask of the servers, and are told.
+//! Simulates the requests of clients to the servers, and the responses.
 
 use super::{Event, World};
 use crate::crowd::{Asking, Reaches};
@@ -10,7 +10,7 @@ use crate::worker::Ran;
 impl World {
     pub(super) fn asking(&mut self, asking: Asking) {
         match &asking {
-            // It was told to go elsewhere, or nobody told it anything: there are others.
+            // The client was redirected or got no response, so it tries another server.
             Asking::Answered(id, Answer::Stopping | Answer::Busy | Answer::Unknown)
             | Asking::Broken(id)
             | Asking::Timeout(id) => {
@@ -57,7 +57,7 @@ impl World {
         }
         self.nodes[node].show(now);
         let Some(serving) = self.nodes[node].serving() else {
-            // The connection is refused.
+            // The server refuses the connection.
             return self.crowd.after(MS, Asking::Broken(id));
         };
         let n = client % serving.workers.len();

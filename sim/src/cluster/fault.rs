@@ -1,4 +1,4 @@
-//! What goes wrong with nodes and with etcd, and how it is over.
+//! Simulates faults of nodes and of etcd, and their end.
 
 use leasehold_server::engine;
 use leasehold_store::etcd;
@@ -7,7 +7,7 @@ use super::{Event, NOTICED_WITHIN, World};
 use crate::crowd::Asking;
 use crate::time::{MS, SECOND};
 
-/// Copies of etcd that are kept to put it back to.
+/// Maximum copies of etcd kept for a rollback.
 const COPIES_MAX: usize = 20;
 
 impl World {
@@ -18,7 +18,7 @@ impl World {
         let next = self.crowd.chance.within(1, 2 * self.troubles.fault_every);
         self.crowd.after(next, Event::Fault);
         self.crowd.history.n_faults += 1;
-        // Most faults are about whoever leads.
+        // Most faults affect the leader.
         let leader = self.nodes.iter().position(|node| node.leads());
         let any = self.crowd.chance.below(self.nodes.len() as u64) as usize;
         let node = leader.filter(|_| self.crowd.chance.permille(600)).unwrap_or(any);
@@ -64,7 +64,7 @@ impl World {
         self.went_down(node);
     }
 
-    /// In good order: it gives its seat up.
+    /// Stops a node cleanly, so that it releases its seat.
     fn stop(&mut self, node: usize) {
         self.crowd.note(format_args!("n{node} is asked to stop"));
         if let Some(serving) = self.nodes[node].serving() {
@@ -93,7 +93,7 @@ impl World {
         self.stalls(node, name, span);
     }
 
-    /// etcd ends leases that are kept, as one did that was led by two.
+    /// Revokes all leases in etcd even though they are renewed. A real etcd with two leaders once did that.
     fn revoke(&mut self) {
         self.crowd.note(format_args!("etcd ends every lease"));
         for id in self.etcd.lease_ids() {
@@ -102,7 +102,7 @@ impl World {
         self.changed();
     }
 
-    /// etcd has no leader for a while, and its leases begin anew when it has one.
+    /// Leaves etcd without a leader for a while. Its leases start again with their full TTL when it has one.
     fn elect(&mut self) {
         let span = self.crowd.chance.within(100 * MS, 4 * SECOND);
         self.crowd.note(format_args!("etcd is silent for {span} ns"));
@@ -114,11 +114,11 @@ impl World {
         let revision = self.etcd.revision();
         self.crowd.note(format_args!("etcd is compacted to {revision}"));
         let compact = crate::etcd::Request::Compact(revision);
-        // It may be compacted to it already.
+        // It might be compacted to that revision already.
         let _ = self.etcd.apply(&compact, self.crowd.now, 0);
     }
 
-    /// A node is replaced by one that remembers nothing. Always the same: if all forgot, nobody could lead.
+    /// Replaces a node by one without any memory. It is always the same node: if all nodes forgot, none could lead.
     fn wipe(&mut self) {
         let node = self.nodes.len() - 1;
         if self.nodes[node].running.is_some() && !self.troubles.is_put_back {
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// The process has ended by itself.
+    /// Handles the end of a process that ended on its own.
     pub(super) fn ended(&mut self, node: usize) {
         let Some((outcome, last)) = self.nodes[node].take_end() else { return };
         match outcome {
@@ -141,7 +141,7 @@ impl World {
         self.went_down(node);
     }
 
-    /// The process is gone: connections break, and somebody starts it again.
+    /// Handles the loss of a process: its connections break, and it is started again later.
     fn went_down(&mut self, node: usize) {
         self.nodes[node].paused_until = 0;
         let now = self.crowd.now;
@@ -183,7 +183,7 @@ impl World {
         self.serve(node);
     }
 
-    /// What etcd is now may be put back later.
+    /// Keeps a copy of etcd, to which it can be rolled back later.
     pub(super) fn copy(&mut self) {
         self.crowd.after(SECOND, Event::Copy);
         self.copies.push((self.journal.seq(), self.etcd.clone()));
@@ -192,8 +192,8 @@ impl World {
         }
     }
 
-    /// etcd is put back to what it was, revisions and all. Only to what every node that could lead knows to be old:
-    /// what nobody remembers cannot be missed.
+    /// Rolls etcd back to a copy, including its revisions. The copy is one that every node that could lead knows to be
+    /// old, because without that memory the rollback could not be noticed.
     pub(super) fn put_back(&mut self) {
         let known = self.nodes.iter().map(|node| node.remembers()).min().flatten().unwrap_or(0);
         let is_old = |(seq, _): &&(u64, crate::etcd::Etcd)| *seq > 0 && *seq < known;
@@ -211,7 +211,7 @@ impl World {
         self.changed();
     }
 
-    /// Nothing goes wrong from here on.
+    /// Ends all faults.
     pub(super) fn heals(&mut self) {
         let now = self.crowd.now;
         self.crowd.heal();
@@ -225,7 +225,7 @@ impl World {
     }
 }
 
-/// What an error says, without what is drawn by chance in it.
+/// Returns the start of an error message, without the random values in it.
 fn first_words(error: &leasehold_store::Error) -> String {
     let text = error.to_string();
     text.split('{').next().unwrap_or_default().trim().into()

@@ -1,5 +1,5 @@
-//! The journal as it is written into etcd, read by somebody who takes no part: is every record in its place, what did
-//! each new leader begin with, and do all who write and read it make the same of it?
+//! Reads the journal in etcd as an outside observer, to check that every record is in its place, which state each new
+//! leader starts with, and that all nodes derive the same states from it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,25 +13,25 @@ use crate::history::{History, Outage};
 use crate::store::recovery;
 use crate::time::Time;
 
-/// States older than this many records are not compared any more.
+/// Maximum states that are kept for comparison.
 const STATES_MAX: usize = 400;
 
-/// What was written so far.
+/// The journal written so far.
 pub(super) struct Journal {
     slots: Vec<u8>,
     chain: Chain,
     machine: Machine,
     /// When each record was first sent.
     sent: BTreeMap<[u8; 16], Time>,
-    /// When the last one was first sent, so that it says what time it was then.
+    /// When the last record was first sent, because its moment dates from that time.
     last_sent_at: Time,
     pub(super) n_epochs: u64,
-    /// The store was put back: from here on nobody may write.
+    /// Whether etcd was rolled back. From then on, no node may write.
     pub(super) is_over: bool,
     states: Arc<Mutex<States>>,
 }
 
-/// What the state was after each record, by whoever said so first.
+/// The state after each record, as derived by the first node that reported it.
 #[derive(Default)]
 struct States {
     by_seq: BTreeMap<u64, Vec<Row>>,
@@ -40,7 +40,7 @@ struct States {
 }
 
 impl Journal {
-    /// Under this prefix, which begins and ends with a slash.
+    /// Creates the observer for a prefix, which starts and ends with a slash.
     pub(super) fn new(prefix: &str, limits: Limits) -> Self {
         Self {
             slots: format!("{prefix}j/").into(),
@@ -54,25 +54,25 @@ impl Journal {
         }
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub(super) fn seq(&self) -> u64 {
         self.chain.place().seq
     }
 
-    /// Told by a node what it has made of the journal.
+    /// Returns a witness through which a node reports the states it derives from the journal.
     pub(super) fn witness(&self, node: &str) -> Witness {
         let (states, node) = (self.states.clone(), node.to_owned());
         Witness::new(move |seq, machine| lock(&states).add(seq, &node, rows(machine)))
     }
 
-    /// A transaction is sent.
+    /// Records that a transaction is sent.
     pub(super) fn sends(&mut self, txn: &TxnRequest, now: Time) {
         if let Some((_, bytes)) = self.record(txn) {
             self.sent.entry(Hash::of(bytes).0).or_insert(now);
         }
     }
 
-    /// A transaction has done what it says.
+    /// Records that a transaction took effect.
     pub(super) fn done(&mut self, txn: &TxnRequest, now: Time, history: &mut History) {
         let Some((seq, bytes)) = self.record(txn) else { return };
         let bytes = bytes.to_vec();
@@ -85,11 +85,11 @@ impl Journal {
             Err(broken) => return history.unseen.push((now, broken.to_string())),
         };
         let head = record.head.unwrap_or_default();
-        // An epoch may have several such records.
+        // An epoch can have several such records.
         if head.kind == Kind::Epoch && head.epoch > self.n_epochs {
             self.n_epochs = head.epoch;
-            // Everything that was told before is there; and how much time passed since the last record may not be
-            // known.
+            // All acknowledged changes are in the journal, and the time since the last record might be unknown to the
+            // new leader.
             history.outages.push(Outage { from: now, to: now, is_frozen: false });
             history.outages.push(Outage { from: self.last_sent_at, to: now, is_frozen: true });
             history.recoveries.push((now, recovery(&self.machine, false)));
@@ -101,13 +101,13 @@ impl Journal {
         lock(&self.states).add(seq, "the journal", rows(&self.machine));
     }
 
-    /// How often a state was compared, and which were not the same.
+    /// Returns how many states were compared, and the differences.
     pub(super) fn compared(&self) -> (u64, Vec<String>) {
         let states = lock(&self.states);
         (states.n_compared, states.differing.clone())
     }
 
-    /// The record a transaction puts.
+    /// Returns the record that a transaction writes.
     fn record<'a>(&self, txn: &'a TxnRequest) -> Option<(u64, &'a [u8])> {
         txn.success.iter().find_map(|op| match &op.request {
             Some(Request::Put(put)) => {
@@ -138,7 +138,7 @@ impl States {
     }
 }
 
-/// What a machine knows, but for what time it is.
+/// Returns the state of a machine without its current time.
 fn rows(machine: &Machine) -> Vec<Row> {
     let mut rows = machine.export();
     if let Some(Row::Meta { now, .. }) = rows.first_mut() {

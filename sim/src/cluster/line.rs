@@ -1,4 +1,5 @@
-//! The line from a node to etcd: what its store asks goes to the world, which answers when it likes.
+//! The connection from a node to etcd. It passes the calls of the node's store to the world, which decides when to
+//! respond.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -9,10 +10,10 @@ use leasehold_base::pace::Pace;
 use super::thread::{Thread, lock};
 use crate::etcd::{Answered, Request, Wire};
 
-/// How many members a node believes there are.
+/// The number of etcd members from a node's point of view.
 const N_MEMBERS: usize = 3;
 
-/// Of one process.
+/// The connection of one process.
 #[derive(Default)]
 pub(super) struct Line {
     is_rung: AtomicBool,
@@ -20,7 +21,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Something that is watched has changed, or may have.
+    /// Notifies the node that a watched key has changed, or might have.
     pub(super) fn ring(&self) {
         self.is_rung.store(true, SeqCst);
         lock(&self.waits).iter().for_each(|thread| thread.wake());

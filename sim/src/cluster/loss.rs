@@ -1,4 +1,4 @@
-//! etcd loses a record that is in no snapshot yet.
+//! Simulates the loss of a record that is not in a snapshot yet.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::{Node, PREFIX, World};
 use crate::etcd::Request;
 use crate::time::{SECOND, Time};
 
-/// A seed; when a record is lost in it; and by when everybody must have read everything again.
+/// The seed of the run, the time at which a record is lost, and the time by which all nodes must be up to date again.
 const LOSES: (u64, Time, Time) = (1, 10 * SECOND, 40 * SECOND);
 
-/// Whoever leads goes on, and whoever has to read everything waits; until a snapshot was taken from the leader's
-/// memory, which has what is lost. Then everybody has the same state again.
+/// Checks that the leader continues, and that a node that has to read the whole journal waits until there is a snapshot
+/// from the leader's memory, which contains the lost record. Then all nodes have the same state again.
 pub fn loses_a_record() -> Result<(), String> {
     let mut world = World::new(LOSES.0, true);
     let check_every = Duration::from_secs(5);

@@ -1,7 +1,8 @@
-//! Several servers that share a store in a simulated etcd: the real seat, store, followers and engine of each, on
-//! threads that the world lets run one at a time.
+//! Simulates a cluster on a simulated etcd: each server's real seat, store, followers and engine run on threads that
+//! the world runs one at a time.
 //!
-//! What clients ask and are told goes into the same history as that of a single server, and the same checker reads it.
+//! Requests and responses of clients are recorded in the same history as those of a single server, and the same checker
+//! reads it.
 
 mod call;
 mod door;
@@ -35,17 +36,17 @@ use node::{At, Node, Stands};
 use plan::Troubles;
 use thread::Waits;
 
-/// Where the store is.
+/// The prefix of the store.
 pub(crate) const PREFIX: &str = "/sim/";
-/// After the faults everybody must be served or told within this.
+/// After the faults, every request must have its response within this time.
 const SETTLED_WITHIN: Time = 300 * SECOND;
-/// For so long after the faults it goes on, though nobody waits for anything.
+/// How long a run continues after the faults, even if no client waits for a response.
 const GOES_ON_FOR: Time = 30 * SECOND;
-/// After etcd was put back, somebody must have noticed within this.
+/// A node must notice a rollback of etcd within this time.
 const NOTICED_WITHIN: Time = 20 * SECOND;
-/// A thread that waits longer waits for ever.
+/// A thread that waits longer than this waits forever.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
-/// Longer than any run.
+/// A time after the end of any run.
 const NEVER: Time = Time::MAX / 4;
 
 /// Runs one seed and checks it.
@@ -58,7 +59,7 @@ pub fn run(seed: u64) -> Report {
     });
     let (n_compared, differing) = world.journal.compared();
     let (n_starts, n_epochs) = (world.n_starts, world.journal.n_epochs);
-    // Every thread has ended when the history is judged.
+    // Every thread must end before the history is checked.
     world.nodes.clear();
     let World { crowd, .. } = world;
     let verdict = checker::check(&crowd.history);
@@ -76,7 +77,7 @@ pub fn run(seed: u64) -> Report {
     }
 }
 
-/// The engine of whoever leads hangs for ever, though everything else of it goes on: another must come to lead.
+/// Checks that another server takes over if the leader's engine hangs forever while its other threads continue.
 pub fn hang() -> Result<(), String> {
     let mut world = World::new(HANGS.0, true);
     world.end_at = HANGS.1;
@@ -91,56 +92,55 @@ pub fn hang() -> Result<(), String> {
     if others == 0 { Err(format!("n{leader} hangs, and nobody else leads")) } else { Ok(()) }
 }
 
-/// A seed; when the engine hangs in it; and by when another must lead.
+/// The seed of the run, the time at which the engine hangs, and the time by which another server must lead.
 const HANGS: (u64, Time, Time) = (1, 10 * SECOND, 22 * SECOND);
 
-/// All there is.
 struct World {
     crowd: Crowd<Event>,
     troubles: Troubles,
     etcd: Etcd,
-    /// It answers nobody until then.
+    /// etcd responds to no call until this time.
     silent_until: Time,
-    /// It says that leases are kept, and keeps none, until then.
+    /// Until this time etcd reports that leases are renewed, but renews none.
     lies_until: Time,
-    /// What it was at some times, and how long the journal was.
+    /// Copies of etcd from earlier times, each with the length of its journal.
     copies: Vec<(u64, Etcd)>,
     put_back_at: Option<Time>,
     end_at: Time,
-    /// When leases are looked at next.
+    /// When leases are checked next.
     expiry: Option<(Time, u64)>,
-    /// The last revision that those who watch were told of, or were not.
+    /// The last revision for which watchers were notified, or deliberately were not.
     watched: i64,
     nodes: Vec<Node>,
     n_starts: usize,
     calls: BTreeMap<u64, Call>,
     n_calls: u64,
-    /// The node each client talks to.
+    /// The node that each client is connected to.
     with: Vec<usize>,
-    /// The node each question went to.
+    /// The node that each request was sent to.
     asked: BTreeMap<OperationId, usize>,
     journal: Journal,
 }
 
-/// What can happen next.
+/// An event of the simulation.
 #[derive(Clone, Debug)]
 enum Event {
     Asking(Asking),
-    /// A thread that waits gets to run.
+    /// A waiting thread continues.
     GoesOn {
         node: usize,
         thread: usize,
         n: u64,
     },
-    /// A call reaches etcd.
+    /// A call arrives at etcd.
     Arrives(u64),
-    /// A call is answered.
+    /// The response to a call arrives.
     Answered(u64, Answered),
     Poll {
         node: usize,
         n: u64,
     },
-    /// Whoever watches is told.
+    /// A node is notified of a change that it watches.
     Rings(usize),
     Expires(u64),
     Fault,
@@ -162,7 +162,7 @@ impl From<Asking> for Event {
 }
 
 impl World {
-    /// The world of a seed, at its beginning. In a calm one nothing goes wrong, for ever.
+    /// Creates the world of a seed. In a calm world, nothing ever goes wrong.
     fn new(seed: u64, is_calm: bool) -> Self {
         let mut chance = Chance::new(seed);
         let mut plan = Plan::draw(&mut chance);
@@ -238,13 +238,13 @@ impl World {
         }
     }
 
-    /// The faults are long over, and everybody was told.
+    /// Returns whether the faults are long over and no client waits for a response.
     fn is_quiet(&self) -> bool {
         let is_over = self.crowd.now > self.crowd.plan.heal_at + GOES_ON_FOR;
         is_over && self.crowd.clients.iter().all(|client| client.pending.is_none())
     }
 
-    /// What is to be said of the end.
+    /// Checks the state at the end of the run.
     fn finish(&mut self) {
         let now = self.end_at;
         let is_rewound = self.etcd.get(format!("{PREFIX}rewound").as_bytes()).is_some();
@@ -253,7 +253,7 @@ impl World {
             if !is_rewound {
                 history.unseen.push((now, "nobody noticed that etcd was put back".into()));
             }
-            // There is nobody to serve them until an operator has come.
+            // No server leads until an operator restores the store, so these requests get no response.
             for operation in &mut history.operations {
                 operation.is_given_up |= operation.answer.is_none();
             }
@@ -273,7 +273,7 @@ impl World {
 
     fn happen(&mut self, event: Event) {
         if let Some(paused_until) = self.held_up(&event) {
-            // Who comes first when it goes on is chance.
+            // The order in which delayed events take place is random.
             let lag = self.crowd.chance.within(0, MS);
             return self.crowd.after(paused_until - self.now() + lag, event);
         }
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    /// Until when nothing can come of this, because whoever it concerns stands still.
+    /// Returns until when this event is delayed, because its node or thread is suspended.
     fn held_up(&self, event: &Event) -> Option<Time> {
         let (node, thread) = match event {
             Event::GoesOn { node, thread, .. } => (*node, Some(*thread)),
@@ -344,7 +344,7 @@ impl World {
         (until > self.crowd.now).then_some(until)
     }
 
-    /// Nobody is held up any longer than there are faults.
+    /// Limits a delay to the time in which faults occur.
     fn at_most_healed(&self, until: Time) -> Time {
         until.min(self.crowd.plan.heal_at.max(self.crowd.now))
     }
@@ -353,7 +353,7 @@ impl World {
         self.nodes[node].running.as_ref()?.threads.get(thread)
     }
 
-    /// A thread gets to run until it waits for something.
+    /// Lets a thread run until it waits for something.
     fn goes_on(&mut self, node: usize, thread: usize, answered: Option<Answered>) {
         let now = self.now();
         self.nodes[node].show(now);
@@ -380,13 +380,13 @@ impl World {
         }
     }
 
-    /// Whoever was woken on a node by what just happened gets to run.
+    /// Schedules the threads of a node that the last event has woken.
     fn serve(&mut self, node: usize) {
         let n_workers = self.crowd.plan.n_workers;
         self.nodes[node].serve(n_workers);
         let Some(running) = &mut self.nodes[node].running else { return };
         for thread in running.process.begun() {
-            // It begins when somebody wakes it: the world, now.
+            // A new thread starts when the world wakes it.
             thread.wake();
             let at = At::Parked { n: 0, is_soon: false };
             running.threads.push(Stands { thread, at, stalled_until: 0 });

@@ -1,4 +1,4 @@
-//! One of several servers: a machine with clocks of its own, a folder, and the process that may or may not be running.
+//! A server of a cluster: a machine with its own clocks, a data directory, and the process, which might not be running.
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -23,32 +23,31 @@ use crate::message::Answer;
 use crate::time::{Machine, NodeClock, Time};
 use crate::worker::Worker;
 
-/// How often a server looks how much room etcd has.
+/// How often a server checks how much space etcd has left.
 const ROOM_EVERY: Duration = Duration::from_secs(1);
 
-/// One machine with one server.
+/// A machine with a server.
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) machine: Machine,
     pub(super) clock: Arc<NodeClock>,
     pub(super) folder: Folder,
     pub(super) running: Option<Running>,
-    /// It stands still until then.
+    /// The machine is suspended until this time.
     pub(super) paused_until: Time,
-    /// Nothing passes between it and etcd until then.
+    /// The machine is cut off from etcd until this time.
     pub(super) cut_until: Time,
-    /// Since when its engine has had no answer from etcd, or a late one.
+    /// Since when its engine has received no response from etcd in time.
     pub(super) troubled_since: Option<Time>,
     pub(super) poll: Option<(Time, u64)>,
-    /// Counts processes, so that what was meant for one does not reach the next.
+    /// Counts processes, so that an event for one process does not affect the next.
     pub(super) n_starts: u64,
     secrets: Chance,
 }
 
-/// What a process had answered when it ended.
+/// The responses that a process had sent when it ended.
 pub(super) type LastWords = Vec<(OperationId, Answer)>;
 
-/// A process.
 pub(super) struct Running {
     pub(super) process: Arc<Process>,
     pub(super) line: Arc<Client<Line>>,
@@ -58,28 +57,28 @@ pub(super) struct Running {
     pub(super) serving: Option<Serving>,
 }
 
-/// What a process has once there is a state to follow.
+/// The parts of a process that exist once it has a state to follow.
 pub(super) struct Serving {
     pub(super) handle: EngineHandle,
     pub(super) workers: Vec<Worker>,
 }
 
-/// A thread and where it stands.
+/// A thread and what it waits for.
 pub(super) struct Stands {
     pub(super) thread: Arc<Thread>,
     pub(super) at: At,
-    /// It does not get to run until then.
+    /// It does not run until this time.
     pub(super) stalled_until: Time,
 }
 
-/// Where a thread stands.
+/// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
-    /// It waits to be woken; the event of this number lets it go on, which comes soon or not.
+    /// To be woken, or for the event with this number, which might be imminent.
     Parked { n: u64, is_soon: bool },
-    /// It has asked this.
+    /// For the response to this call.
     Call(u64),
-    /// It has ended.
+    /// Nothing: it has ended.
     End,
 }
 
@@ -100,7 +99,7 @@ impl Node {
         }
     }
 
-    /// Starts a process. Its first thread stands still yet.
+    /// Starts a process. Its first thread does not run yet.
     pub(super) fn start(&mut self, now: Time, engine: engine::Options, seat: etcd::Options) {
         self.show(now);
         self.n_starts += 1;
@@ -135,12 +134,12 @@ impl Node {
         self.running = Some(Running { process, line, threads, ready, outcome, serving: None });
     }
 
-    /// Moves what its server sees of the time.
+    /// Sets the clocks that the server sees.
     pub(super) fn show(&self, now: Time) {
         self.machine.show(&self.clock, now);
     }
 
-    /// The first time there is a state to follow, whoever connects is served.
+    /// Starts to serve clients once there is a state to follow.
     pub(super) fn serve(&mut self, n_workers: usize) {
         let Some(running) = &mut self.running else { return };
         let ready = lock(&running.ready).take();
@@ -155,13 +154,13 @@ impl Node {
         self.running.as_mut()?.serving.as_mut()
     }
 
-    /// Does it lead, as far as it knows?
+    /// Returns whether the server considers itself the leader.
     pub(super) fn leads(&self) -> bool {
         let serving = self.running.as_ref().and_then(|running| running.serving.as_ref());
         serving.is_some_and(|serving| !serving.handle.is_following())
     }
 
-    /// How its process ended, if it did, and its last words.
+    /// Returns how its process ended, and its last responses, if it has ended.
     pub(super) fn take_end(&mut self) -> Option<(Result<(), Error>, LastWords)> {
         let outcome = lock(&self.running.as_ref()?.outcome).take()?;
         let mut last = Vec::new();
@@ -173,7 +172,7 @@ impl Node {
         Some((outcome, last))
     }
 
-    /// The process is gone, at once. What it had already answered may be on its way.
+    /// Kills the process immediately. Returns the responses that it had already sent.
     pub(super) fn kill(&mut self) -> LastWords {
         let Some(Running { process, threads, serving, .. }) = self.running.take() else {
             return Vec::new();
@@ -186,7 +185,7 @@ impl Node {
         last
     }
 
-    /// How far its folder remembers the journal to go.
+    /// Returns how far the journal goes according to its data directory.
     pub(super) fn remembers(&self) -> Option<u64> {
         self.folder.remembers()
     }
@@ -198,7 +197,7 @@ impl Drop for Node {
     }
 }
 
-/// Whatever is left of its threads ends.
+/// Ends the remaining threads of a process.
 fn end(process: &Arc<Process>, threads: Vec<Stands>) {
     process.kill();
     threads.iter().for_each(|stands| stands.thread.end());

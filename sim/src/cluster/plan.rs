@@ -1,4 +1,4 @@
-//! What goes wrong between servers and etcd in a run, decided before it begins.
+//! The troubles between servers and etcd, drawn before a run starts.
 
 use std::time::Duration;
 
@@ -8,34 +8,34 @@ use super::NEVER;
 use crate::chance::Chance;
 use crate::time::{MS, SECOND, Time};
 
-/// How long one try of a call may take.
+/// The time limit of one attempt of a call.
 pub(super) const TRY_MAX: Time = 700 * MS;
-/// A message that is late comes within this: long after its sender gave it up, and after its lease is over.
+/// The maximum delay of a late message: long after its sender has stopped waiting and its lease has expired.
 pub(super) const LATE_MAX: Time = 6 * SECOND;
 
 /// The settings of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Troubles {
     pub(super) n_nodes: usize,
-    /// Machines that say they are the same boot.
+    /// Whether several machines report the same boot id.
     pub(super) has_equal_boots: bool,
-    /// Calls that do not arrive, of a thousand.
+    /// Calls that do not arrive, out of a thousand.
     pub(super) lost: u64,
-    /// Calls that are done, but whose answers do not arrive.
+    /// Calls that take effect without a response, out of a thousand.
     pub(super) unanswered: u64,
-    /// Calls that arrive late, and answers.
+    /// Calls and responses that arrive late, out of a thousand.
     pub(super) late: u64,
-    /// Calls that arrive twice.
+    /// Calls that arrive twice, out of a thousand.
     pub(super) doubled: u64,
-    /// Threads that do not get to run for long, of a thousand times they could.
+    /// Responses after which the thread is suspended for long, out of a thousand.
     pub(super) stalled: u64,
-    /// Changes that whoever watches is not told of.
+    /// Changes that a watching node is not notified of, out of a thousand.
     pub(super) unseen: u64,
     /// Mean time between two faults of nodes or of etcd.
     pub(super) fault_every: Time,
     pub(super) snapshots: Snapshots,
     pub(super) compact_every: Duration,
-    /// etcd is once put back to what it was.
+    /// Whether etcd is rolled back once.
     pub(super) is_put_back: bool,
 }
 
@@ -64,7 +64,7 @@ impl Troubles {
         }
     }
 
-    /// The same nodes, and nothing goes wrong.
+    /// Returns the same nodes without any troubles.
     pub(super) fn calm(self) -> Self {
         let (lost, unanswered, late, doubled, stalled) = Default::default();
         let (fault_every, is_put_back) = (NEVER, false);

@@ -1,7 +1,7 @@
-//! Threads of servers that run one at a time: each stands still wherever it waits for something, until the world lets
-//! it go on. So a node can be stopped between any two of its steps, and the same seed gives the same run.
+//! Threads of servers that run one at a time: each stops wherever it waits for something, until the world lets it
+//! continue. So a node can be stopped between any two steps, and the same seed gives the same run.
 //!
-//! They are real threads with real stacks, because what runs on them is the real code, which blocks.
+//! They are real threads with real stacks, because they run the real, blocking code.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -23,13 +23,13 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Thread>>> = const { RefCell::new(None) };
 }
 
-/// What a thread waits for when it stands still.
+/// What a stopped thread waits for.
 pub(super) enum Waits {
-    /// To be woken, or for so long.
+    /// To be woken, but at most for this time.
     Parked(Duration),
-    /// For what etcd says.
+    /// For the response to a call to etcd.
     Asks(Request),
-    /// Nothing any more.
+    /// Nothing: it has ended.
     Ended,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct Thread {
     system: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the threads of a process share.
+/// The state that the threads of a process share.
 pub(super) struct Process {
     clock: Arc<NodeClock>,
-    /// It was killed: whatever its threads do next is not done.
+    /// The process was killed, so later actions of its threads have no effect.
     is_killed: AtomicBool,
-    /// Those that began since the world last looked.
+    /// The threads that started since the last call of [`Process::begun`].
     begun: Mutex<Vec<Arc<Thread>>>,
 }
 
@@ -59,14 +59,14 @@ struct Baton {
     answered: Option<Answered>,
     has_ended: bool,
     panic: Option<Box<dyn Any + Send>>,
-    /// Those who wait for its end.
+    /// The threads that wait for its end.
     joiners: Vec<Arc<Thread>>,
 }
 
-/// What a killed thread unwinds with.
+/// The payload with which a killed thread unwinds.
 struct Killed;
 
-/// Longer than any run.
+/// A duration longer than any run.
 const NEVER: Duration = Duration::from_secs(1 << 40);
 
 impl Process {
@@ -74,7 +74,7 @@ impl Process {
         Arc::new(Self { clock, is_killed: AtomicBool::new(false), begun: Mutex::default() })
     }
 
-    /// Begins a thread, which stands still at first.
+    /// Starts a thread, which is stopped at first.
     pub(super) fn begin(
         self: &Arc<Self>,
         name: &str,
@@ -95,7 +95,7 @@ impl Process {
         Ok(thread)
     }
 
-    /// Those that began since this was last asked.
+    /// Returns the threads that started since the last call.
     pub(super) fn begun(&self) -> Vec<Arc<Thread>> {
         std::mem::take(&mut *lock(&self.begun))
     }
@@ -110,7 +110,7 @@ impl Process {
 }
 
 impl Thread {
-    /// Asks etcd, and waits for what it says.
+    /// Calls etcd, and waits for the response.
     pub(super) fn ask(request: Request) -> Answered {
         let lost = || Error::new(leasehold_etcd::Kind::Unknown, "simulated", "killed");
         let current = CURRENT.with_borrow(Clone::clone);
@@ -118,17 +118,17 @@ impl Thread {
         thread.stand(Waits::Asks(request)).unwrap_or_else(|| Err(lost()))
     }
 
-    /// The one that asks.
+    /// Returns the simulated thread that makes this call.
     pub(super) fn current() -> Option<Arc<Self>> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// How it waits.
+    /// Returns the implementation of its waits.
     pub(super) fn pace(self: &Arc<Self>) -> impl Pace + use<> {
         AtPace(self.clone())
     }
 
-    /// Was it woken since this was last asked?
+    /// Returns whether it was woken since the last call.
     pub(super) fn take_woken(&self) -> bool {
         self.is_woken.swap(false, SeqCst)
     }
@@ -141,7 +141,7 @@ impl Thread {
         self.is_woken.store(true, SeqCst);
     }
 
-    /// The world lets it go on, with an answer if it asked. What it waits for next.
+    /// Lets it continue, with the response if it made a call. Returns what it waits for next.
     pub(super) fn go_on(&self, answered: Option<Answered>) -> Waits {
         let (waits, panic) = self.step(answered);
         match panic {
@@ -150,7 +150,7 @@ impl Thread {
         }
     }
 
-    /// Its process was killed: it goes no further.
+    /// Ends the thread of a killed process.
     pub(super) fn end(&self) {
         while !matches!(self.step(None).0, Waits::Ended) {}
     }
@@ -171,13 +171,13 @@ impl Thread {
         if matches!(waits, Waits::Ended)
             && let Some(system) = lock(&self.system).take()
         {
-            // It has nothing left to do but to end.
+            // The system's thread has nothing left to do and ends.
             let _ = system.join();
         }
         (waits, panic)
     }
 
-    /// What the system's thread does, from its beginning to its end.
+    /// Runs on the system's thread, from its start to its end.
     fn live(self: Arc<Self>, life: impl FnOnce()) {
         let is_ours = |baton: &mut Baton| !baton.is_threads;
         drop(whole(self.passed.wait_while(lock(&self.baton), is_ours)));
@@ -195,7 +195,7 @@ impl Thread {
         self.passed.notify_all();
     }
 
-    /// Stands still until the world lets it go on.
+    /// Waits until the world lets the thread continue.
     fn stand(&self, waits: Waits) -> Option<Answered> {
         if self.is_gone() {
             return None;
@@ -211,11 +211,11 @@ impl Thread {
         if self.is_gone() { None } else { answered }
     }
 
-    /// Was its process killed? Then it goes no further, unless it is on its way out already.
+    /// Returns whether its process was killed. Unless the thread is unwinding already, it does so now.
     fn is_gone(&self) -> bool {
         let is_killed = self.process.is_killed();
         if is_killed && !std::thread::panicking() {
-            // Says nothing: only what is not this is a panic that somebody should know of.
+            // Does not call the panic hook, because this is not a real panic.
             resume_unwind(Box::new(Killed));
         }
         is_killed
@@ -226,12 +226,12 @@ impl Thread {
     }
 }
 
-/// How a simulated thread waits.
+/// The waits of a simulated thread.
 struct AtPace(Arc<Thread>);
 
 impl Pace for AtPace {
     fn now(&self) -> Duration {
-        // Nobody who is killed waits for anything.
+        // A killed thread does not wait for anything.
         let process = &self.0.process;
         if process.is_killed() { NEVER } else { Duration::from_nanos(process.clock.boottime()) }
     }

@@ -1,4 +1,4 @@
-//! A simulated etcd as a store asks it.
+//! The simulated etcd as a store uses it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,22 +13,22 @@ use leasehold_store::etcd::Cluster;
 use super::{Etcd, Request, Response};
 use crate::time::Time;
 
-/// What etcd answers, or that it does not.
+/// The response of etcd, or an error.
 pub type Answered = Result<Response, Error>;
 
-/// What is between a store and etcd.
+/// The connection between a store and etcd.
 pub trait Wire: Send + Sync {
-    /// One try.
+    /// Makes one attempt.
     fn ask(&self, request: Request) -> Answered;
 
-    /// So many tries reach every member.
+    /// Returns the number of members, which is the number of attempts that reaches each of them.
     fn n_members(&self) -> usize;
 
-    /// Waits until something that is watched may have changed, but no longer than this.
+    /// Waits until a watched key might have changed, but at most for `patience`.
     fn wait(&self, patience: Duration);
 }
 
-/// Whoever asks over a wire.
+/// A client that uses a connection.
 #[derive(Default)]
 pub struct Client<W>(pub W);
 
@@ -69,7 +69,7 @@ impl<W: Wire> Cluster for Client<W> {
         self.0.ask(Request::Compact(revision)).map(drop)
     }
 
-    /// Its members are one.
+    /// Reports one status, as if the cluster had one member.
     fn status(&self) -> Vec<Result<StatusResponse, Error>> {
         let status = self.0.ask(Request::Status).map(|answer| match answer {
             Response::Status(status) => status,
@@ -87,7 +87,7 @@ impl<W: Wire> Cluster for Client<W> {
     }
 }
 
-/// An etcd that does at once what it is asked, and in which no time passes unless somebody says so. All clones are one.
+/// A local etcd that responds immediately, and in which time passes only on request. All clones share one state.
 #[derive(Clone, Default)]
 pub struct Local {
     inner: Arc<Mutex<(Etcd, Time)>>,
@@ -96,22 +96,22 @@ pub struct Local {
 }
 
 impl Local {
-    /// Nobody else has it as long as this lives.
+    /// Locks the state. No other thread can access it while the guard lives.
     pub fn lock(&self) -> MutexGuard<'_, (Etcd, Time)> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From here on nothing reaches it, or everything does.
+    /// Cuts the connection to etcd, or restores it.
     pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, SeqCst);
     }
 
-    /// From here on a member that is asked for what it has is so many revisions behind.
+    /// Sets how many revisions a member is behind when it serves a local read.
     pub fn lags(&self, lag: i64) {
         self.lag.store(lag, SeqCst);
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub fn pass(&self, span: Time) {
         let mut local = self.lock();
         let (etcd, now) = &mut *local;
@@ -135,7 +135,7 @@ impl Wire for Local {
     }
 
     fn wait(&self, patience: Duration) {
-        // There is nobody to be woken by.
+        // No other thread can wake this one.
         std::thread::sleep(patience.min(Duration::from_millis(1)));
     }
 }

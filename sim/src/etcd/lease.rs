@@ -1,4 +1,4 @@
-//! Leases, and the keys that go with each.
+//! The leases of the simulated etcd, and the keys attached to each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ impl Leases {
         }
     }
 
-    /// Its keys.
+    /// Ends a lease. Returns its keys.
     pub(super) fn end(&mut self, id: i64) -> Option<BTreeSet<Vec<u8>>> {
         self.by_id.remove(&id).map(|lease| lease.keys)
     }

@@ -1,8 +1,8 @@
-//! An etcd without anything around it: revisions, leases, transactions, compaction, watches. Whatever happens to
-//! messages on the way to it and back is not its concern: see `crate::cluster`.
+//! A simulated etcd: revisions, leases, transactions, compaction and watches. Messages to and from it are simulated in
+//! `crate::cluster`.
 //!
-//! It says what a healthy cluster would say, and the tests hold it to what a real one says. What a sick one does is
-//! asked for by name: a lease that ends early, a member that is behind, an alarm, a state that is put back.
+//! It responds like a healthy cluster, and tests compare it with a real one. Faults have to be requested explicitly: a
+//! lease that ends early, a member that is behind, an alarm, a rolled back state.
 
 mod client;
 mod lease;
@@ -18,19 +18,19 @@ pub use client::{Answered, Client, Local, Wire};
 use lease::Leases;
 use store::Keys;
 
-/// No lease is shorter, in seconds, whatever was asked for.
+/// The minimum TTL of a lease in seconds, whatever the request contains.
 pub const TTL_MIN: i64 = 2;
 
-/// All of it. A copy is a snapshot.
+/// The whole state of etcd. A clone is a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Etcd {
     keys: Keys,
     leases: Leases,
-    /// It has no room: nothing can be put, and no lease granted.
+    /// Whether etcd has no space, so that it rejects puts and new leases.
     pub is_full: bool,
 }
 
-/// What is asked of it.
+/// A request to etcd.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in etcd")]
 pub enum Request {
@@ -43,7 +43,7 @@ pub enum Request {
     Status,
 }
 
-/// What it answers.
+/// A response of etcd.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in etcd")]
 pub enum Response {
@@ -57,18 +57,17 @@ pub enum Response {
 }
 
 impl Etcd {
-    /// An empty one.
+    /// Returns an empty etcd.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The revision it is at.
+    /// Returns the current revision.
     pub fn revision(&self) -> i64 {
         self.keys.revision()
     }
 
-    /// Does what is asked, at this time. A member that is asked for what it has, without asking others, is so many
-    /// revisions behind.
+    /// Applies a request at this time. A member that serves a local read is `lag` revisions behind.
     pub fn apply(&mut self, request: &Request, now: Time, lag: i64) -> Result<Response, Error> {
         let writes = match request {
             Request::Txn(txn) => store::has_puts(txn),
@@ -102,41 +101,41 @@ impl Etcd {
         }
     }
 
-    /// Ends a lease, and with it its keys. Was there one?
+    /// Revokes a lease, which deletes its keys. Returns whether there was one.
     pub fn revoke(&mut self, id: i64) -> bool {
         let Some(keys) = self.leases.end(id) else { return false };
         self.keys.delete_all(keys);
         true
     }
 
-    /// Ends every lease whose time is over.
+    /// Ends every lease that is due.
     pub fn expire(&mut self, now: Time) {
         for id in self.leases.over(now) {
             self.revoke(id);
         }
     }
 
-    /// When the next lease is over.
+    /// Returns when the next lease expires.
     pub fn next_expiry(&self) -> Option<Time> {
         self.leases.next_over()
     }
 
-    /// Its leader has changed, or it was started from a snapshot: every lease begins anew.
+    /// Restarts the TTL of every lease, as after a leader change in etcd or a start from a snapshot.
     pub fn renew_all(&mut self, now: Time) {
         self.leases.renew_all(now);
     }
 
-    /// Every lease there is.
+    /// Returns the ids of all leases.
     pub fn lease_ids(&self) -> Vec<i64> {
         self.leases.ids()
     }
 
-    /// A key as it is now.
+    /// Returns the current value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&leasehold_etcd::KeyValue> {
         self.keys.get(key)
     }
 
-    /// What a watch of a key from a revision on has to tell by now.
+    /// Returns the events of a key from a revision on.
     pub fn watched(&self, key: &[u8], from: i64) -> Result<Vec<leasehold_etcd::Event>, Error> {
         self.keys.watched(key, from)
     }

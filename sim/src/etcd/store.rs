@@ -1,4 +1,4 @@
-//! Keys with all they were since the last compaction.
+//! Keys with all their values since the last compaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,15 +12,15 @@ use leasehold_etcd::{
 use super::lease::Leases;
 use super::refused;
 
-/// As a range's end: there is none.
+/// The end of an unbounded range.
 const NO_END: &[u8] = &[0];
 
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     revision: i64,
-    /// What was before this revision is forgotten.
+    /// Values from before this revision are compacted.
     compacted: i64,
-    /// What became of each key, and in which revision; `None`: it was deleted.
+    /// The values of each key with their revisions. `None`: the key was deleted.
     versions: BTreeMap<Vec<u8>, Vec<(i64, Option<KeyValue>)>>,
 }
 
@@ -30,13 +30,14 @@ impl Default for Keys {
     }
 }
 
-/// Does a transaction put anything, whichever way it goes?
+/// Returns whether a transaction puts anything, in either branch.
 pub(super) fn has_puts(txn: &TxnRequest) -> bool {
     let is_put = |op: &RequestOp| matches!(op.request, Some(Request::Put(_)));
     txn.success.iter().chain(&txn.failure).any(is_put)
 }
 
-/// May a member answer it with what it has? Only if everything in it says so: a transaction without any operation does.
+/// Returns whether a member may serve a transaction from its local state. All operations must allow that, which is also
+/// true if there is no operation.
 fn may_be_stale(txn: &TxnRequest) -> bool {
     let says_so =
         |op: &RequestOp| matches!(&op.request, Some(Request::Range(range)) if range.serializable);
@@ -60,7 +61,7 @@ impl Keys {
         as_of(self.versions.get(key)?, revision)
     }
 
-    /// The keys from one up to another, as they were in a revision.
+    /// Returns the keys in a range, as of a revision.
     fn within<'a>(
         &'a self,
         key: &[u8],
@@ -70,7 +71,7 @@ impl Keys {
         let end = match range_end {
             [] => Bound::Included(key.to_vec()),
             NO_END => Bound::Unbounded,
-            // Nothing, where the end comes first.
+            // The range is empty if its end comes first.
             end => Bound::Excluded(end.max(key).to_vec()),
         };
         let found = self.versions.range((Bound::Included(key.to_vec()), end));
@@ -133,7 +134,7 @@ impl Keys {
                 _ => {}
             }
         }
-        // Everything it writes is written in one revision, and what it reads sees what it wrote before.
+        // All writes of a transaction have one revision, and its reads see its earlier writes.
         let (next, mut has_written) = (self.revision + 1, false);
         let mut responses = Vec::new();
         for op in ops {
@@ -217,7 +218,7 @@ impl Keys {
         self.versions.entry(key).or_default().push((revision, kv));
     }
 
-    /// In one revision, if there is any.
+    /// Deletes keys in one revision, if there are any.
     pub(super) fn delete_all(&mut self, keys: BTreeSet<Vec<u8>>) {
         self.revision += i64::from(!keys.is_empty());
         keys.into_iter().for_each(|key| self.set(key, self.revision, None));
@@ -260,7 +261,7 @@ impl Keys {
     }
 }
 
-/// A key must not be put twice, or deleted and put: in which order would not be clear.
+/// Rejects a transaction that puts a key twice, or deletes and puts it, because the order would be unclear.
 fn check_puts(txn: &TxnRequest) -> Result<(), Error> {
     for ops in [&txn.success, &txn.failure] {
         let mut put = BTreeSet::new();
@@ -274,7 +275,7 @@ fn check_puts(txn: &TxnRequest) -> Result<(), Error> {
         let is_deleted = |op: &RequestOp| match &op.request {
             Some(Request::DeleteRange(range)) => put.iter().any(|key| match &range.range_end[..] {
                 [] => **key == range.key,
-                // etcd does not look so far.
+                // etcd does not check unbounded ranges.
                 NO_END => false,
                 end => **key >= range.key && key[..] < *end,
             }),

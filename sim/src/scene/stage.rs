@@ -1,4 +1,5 @@
-//! What scenes are played with: a store, nodes that take part by hand or by themselves, and wires between them.
+//! Helpers for scenes: a store, nodes that are controlled step by step or run on their own, and connections between
+//! them.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,20 +19,20 @@ use crate::etcd::{Answered, Client, Local, Request, Wire};
 use crate::folder::Folder;
 
 pub(super) const PREFIX: &str = "/scene/";
-/// Nothing in a scene takes longer.
+/// The time limit of every wait in a scene.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A snapshot is due after three records.
 pub(super) const OFTEN: Snapshots = Snapshots::every(3);
 
-/// A store in etcd, with nobody in it yet.
+/// A store in etcd, without any nodes at first.
 pub(super) struct Stage {
     pub(super) local: Local,
-    /// When those who lead take snapshots.
+    /// When leaders take snapshots.
     pub(super) snapshots: Snapshots,
 }
 
-/// A node that takes part by hand.
+/// A node that the scene controls step by step.
 pub(super) struct Player {
     pub(super) seat: EtcdSeat,
     pub(super) clock: Arc<FakeClock>,
@@ -62,7 +63,7 @@ impl Stage {
         EtcdSeat::new(cluster, PREFIX, options, folder, clock).expect("a seat")
     }
 
-    /// A node that has read what there is.
+    /// Returns a node that has read the store.
     pub(super) fn player(&self, name: &str) -> Player {
         self.player_in(Folder::new(), name)
     }
@@ -83,7 +84,7 @@ impl Stage {
         Player { seat, clock, folder }
     }
 
-    /// A node that plays by itself.
+    /// Returns a node that runs on its own.
     pub(super) fn actor(&self, name: &str) -> Actor {
         self.actor_over(self.cluster(), name)
     }
@@ -97,13 +98,13 @@ impl Stage {
         Actor { engine: Some(engine), handle, clock, folder }
     }
 
-    /// One that leads, over a wire that can be slow, and one that follows and may lead.
+    /// Returns a leader, whose connection can be slowed down, and a follower that may lead.
     pub(super) fn pair(&self) -> (Actor, Actor, Slow) {
         let slow = Slow::new(&self.local);
         let first = self.actor_over(Arc::new(Client(slow.clone())), "n1");
         first.leads();
         let second = self.actor("n2");
-        // Who has seen another lead may lead. What it has seen it writes down once a second.
+        // A node that has seen another leader may lead, and it stores what it has seen once a second.
         for n in 0..100 {
             if second.folder.remembers() >= Some(2) {
                 break;
@@ -115,27 +116,26 @@ impl Stage {
         (first, second, slow)
     }
 
-    /// The first of a pair is told nothing more by etcd, and loses the seat to the second.
+    /// Cuts the first node of a pair off from etcd's responses, and makes the second one the leader.
     pub(super) fn hands_over(&self, slow: &Slow, second: &Actor) {
         slow.is_slow.store(true, SeqCst);
         self.revoke();
         second.leads();
     }
 
-    /// As much is written as makes a snapshot due ([`OFTEN`]), and it is taken.
+    /// Writes enough records to make a snapshot due ([`OFTEN`]), and waits until it is taken.
     pub(super) fn takes_snapshot(&self, store: &mut dyn Store) {
         let before = self.value("manifest");
         (0..OFTEN.records_max).for_each(|_| append(store).expect("it leads"));
         wait_until(|| self.value("manifest") != before);
     }
 
-    /// What stands under a key.
+    /// Returns the value of a key.
     pub(super) fn value(&self, key: &str) -> Option<Vec<u8>> {
         let local = self.local.lock();
         local.0.get(format!("{PREFIX}{key}").as_bytes()).map(|found| found.value.clone())
     }
 
-    /// etcd ends every lease.
     pub(super) fn revoke(&self) {
         let mut local = self.local.lock();
         for id in local.0.lease_ids() {
@@ -151,7 +151,7 @@ impl Player {
     }
 }
 
-/// A server, which ends with this.
+/// A server, which is stopped when this value is dropped.
 pub(super) struct Actor {
     pub(super) engine: Option<Engine>,
     pub(super) handle: EngineHandle,
@@ -168,7 +168,7 @@ impl Actor {
         self.handle.ask_unchecked(Take(Acquire { ttl: Some(ttl), ..acquire(lock, "a") }))
     }
 
-    /// Gives somebody else a lock, if it is free.
+    /// Acquires a free lock for another owner.
     pub(super) fn gives(&self, lock: &str, owner: &str) -> Result<(), String> {
         match wait_for(self.handle.ask_unchecked(Take(acquire(lock, owner)))) {
             Ok(Ok(granted)) => {
@@ -197,13 +197,13 @@ impl Drop for Actor {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(engine) = self.engine.take() {
-            // How it ends is not what a scene is about.
+            // The result of the engine does not matter to a scene.
             let _ = engine.join();
         }
     }
 }
 
-/// A lock as somebody wants it.
+/// Returns an acquire for this lock and owner.
 pub(super) fn acquire(lock: &str, owner: &str) -> Acquire {
     Acquire::new(key(lock), Owner::new("anonymous", owner), Dialect(0), Secret([1; 16]))
 }
@@ -249,14 +249,14 @@ pub(super) fn is_fenced(answer: &Result<(), Error>, what: &str) -> Result<(), St
     }
 }
 
-/// A wire whose answers can be held back after etcd has given them.
+/// A connection on which etcd's responses can be held back.
 #[derive(Clone)]
 pub(super) struct Slow {
     pub(super) local: Local,
     pub(super) is_slow: Arc<AtomicBool>,
-    /// And then they are lost.
+    /// Held responses are lost.
     pub(super) is_lossy: Arc<AtomicBool>,
-    /// A confirmation is held back: a transaction that only compares.
+    /// The response to a confirmation is held back. A confirmation is a transaction that only compares.
     pub(super) has_confirmed: Arc<AtomicBool>,
 }
 
@@ -290,7 +290,7 @@ impl Wire for Slow {
     }
 }
 
-/// A wire on which so many more requests arrive, and no others.
+/// A connection on which only a limited number of further requests arrive.
 #[derive(Clone)]
 pub(super) struct Failing {
     local: Local,
@@ -320,7 +320,7 @@ impl Wire for Failing {
     }
 }
 
-/// A wire on which every answer takes five seconds.
+/// A connection on which every response takes five seconds.
 pub(super) struct Passing {
     pub(super) local: Local,
     pub(super) clock: Arc<FakeClock>,
@@ -341,12 +341,12 @@ impl Wire for Passing {
     }
 }
 
-/// A wire on which some requests are held back before they reach etcd.
+/// A connection on which some requests are held back before they reach etcd.
 #[derive(Clone)]
 pub(super) struct Gate {
     local: Local,
     is_held: fn(&Request) -> bool,
-    /// One is held back.
+    /// A request is being held back.
     pub(super) has_come: Arc<AtomicBool>,
     pub(super) is_open: Arc<AtomicBool>,
 }

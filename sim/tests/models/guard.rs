@@ -1,8 +1,8 @@
-//! Many machines on one store: an append succeeds only if the leader key is still the one this leader made
-//! (its revision, R) and nothing was appended since it last looked (the head's revision, H).
+//! A model of several machines on one store: an append succeeds only if the leader key is still the one that this
+//! leader created (its revision, R) and nothing was appended since this leader's last read (the head's revision, H).
 //!
-//! Two nodes. Leases of the leader key run out at any time, messages arrive late, more than once or never,
-//! and so do the answers to them.
+//! There are two nodes. The lease of the leader key can expire at any time. Messages and responses arrive late, more
+//! than once or never.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ struct Guard {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Store {
     revision: u8,
-    /// The revision at which the leader key was made, if there is one.
+    /// The revision at which the leader key was created, if it exists.
     leader: Option<u8>,
     head: u8,
     journal: Vec<u8>,
@@ -29,14 +29,14 @@ struct Store {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Node {
     Follower,
-    /// Has made the leader key; knows nothing yet.
+    /// Has created the leader key, but not read the journal.
     Elected(u8),
     Leader {
         epoch: u8,
         head: u8,
-        /// How much of the journal it has in memory.
+        /// The number of journal entries it has in memory.
         n_known: usize,
-        /// What it has sent and does not know the outcome of.
+        /// The operation it has sent and whose outcome it does not know.
         pending: Option<u8>,
     },
 }
@@ -53,7 +53,7 @@ struct Append {
 struct State {
     store: Store,
     nodes: [Node; N_NODES],
-    /// Everything ever sent: each may arrive any number of times.
+    /// All messages ever sent: each can arrive any number of times.
     sent: BTreeSet<Append>,
     n_operations: u8,
     n_elections: u8,
@@ -170,17 +170,17 @@ impl Guard {
         if answer_is_lost || *epoch != append.epoch || *pending != Some(append.operation) {
             return;
         }
-        // Refused or not: what is in the journal was done, whichever copy of the message did it.
+        // Even after a rejection: if the operation is in the journal, a copy of the message succeeded.
         if store.journal.last() == Some(&append.operation) {
             (*head, *n_known, *pending) = (store.head, store.journal.len(), None);
         } else {
-            // Fenced: all memory is dropped.
+            // Fenced: the node drops its memory.
             state.nodes[append.node] = Node::Follower;
         }
     }
 }
 
-/// Whoever has the leader key has the whole journal in memory, but for what it has just sent itself.
+/// Returns whether a node with the leader key has the whole journal in memory, except for its own pending operation.
 fn knows_all(store: &Store, node: &Node) -> bool {
     let Node::Leader { epoch, n_known, pending, .. } = node else { return true };
     let unknown = &store.journal[(*n_known).min(store.journal.len())..];

@@ -1,15 +1,15 @@
-//! Lock time over restarts: on the same boot it goes on by the time that passed, on another it resumes at the
-//! last time written down.
+//! A model of lock time over restarts: in the same boot it advances by the time that has passed; in another boot it
+//! resumes at the last recorded time.
 //!
-//! Time goes in steps. One lease is granted; its owner relies on it for `TTL` steps from the grant. The server
-//! may end and start again at any step, on the same boot or on another machine that has been up for any time.
+//! Time advances in steps. One lease is granted, and its owner relies on it for `TTL` steps after the grant. The server
+//! can end and start at any step, in the same boot or on another machine with any uptime.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const TTL: u8 = 4;
 const TIME_MAX: u8 = 10;
 const STARTS_MAX: u8 = 4;
-/// A record is at most this old.
+/// The maximum age of the last record.
 const TICK: u8 = 1;
 
 struct LockTime {
@@ -27,17 +27,17 @@ struct Record {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct State {
     now: u8,
-    /// The boot, and what its clock shows.
+    /// The number of the boot, and the boottime.
     boot: u8,
     boottime: u8,
     /// `None`: the server is down.
     lock_time: Option<u8>,
     last: Record,
-    /// Since the last record.
+    /// The time since the last record.
     unwritten: u8,
     /// True time and lock time of the grant.
     granted: Option<(u8, u8)>,
-    /// True time since the grant in which nobody could know how much of it passed.
+    /// The part of the true time since the grant whose length cannot be known.
     n_unknown: u8,
     is_down_since: u8,
     n_starts: u8,
@@ -50,7 +50,7 @@ enum Action {
     Grant,
     Crash,
     Start,
-    /// On another machine, which shows this.
+    /// Start on another machine with this uptime.
     StartElsewhere(u8),
 }
 
@@ -100,7 +100,7 @@ impl Model for LockTime {
             }
             Action::Write => state.write(),
             Action::Grant => {
-                // A grant is a record.
+                // A grant writes a record.
                 state.write();
                 state.granted = Some((state.now, state.last.lock_time));
             }
@@ -156,7 +156,7 @@ impl State {
 }
 
 impl LockTime {
-    /// The rule.
+    /// Applies the rule.
     fn start(&self, state: &mut State) {
         let Record { boot, boottime, lock_time } = state.last;
         let is_known = if boot == state.boot {
@@ -167,7 +167,7 @@ impl LockTime {
         let passed = if is_known { state.boottime.saturating_sub(boottime) } else { 0 };
         state.lock_time = Some(lock_time + passed);
         state.n_starts += 1;
-        // A start is a record.
+        // A start writes a record.
         state.write();
     }
 }

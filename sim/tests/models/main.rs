@@ -1,5 +1,5 @@
-//! Rules of the design as models, every state of which is visited: with all of a rule they hold, and without any part
-//! of it a counterexample is found.
+//! Models of design rules. All their states are visited: with the whole rule the properties hold, and without any part
+//! of the rule there is a counterexample.
 
 mod guard;
 mod lock_time;

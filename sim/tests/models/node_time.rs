@@ -1,29 +1,29 @@
-//! Lock time over nodes: it goes on from the last record by the time that has passed since for sure. That is known by
-//! whoever wrote it, and otherwise since it was received.
+//! A model of lock time across nodes: it continues from the last record by the time that has certainly passed since.
+//! The writer of the record knows that time. Another node counts from the receipt of the record.
 //!
-//! Time goes in steps, and two nodes have clocks that show it differently. One of them leads and writes; the other asks
-//! now and then what there is, and the answer takes its time. One lease is granted; its owner relies on it for `TTL`
-//! steps. The leader may be gone at any step, and either of them goes on.
+//! Time advances in steps, and two nodes have clocks that show it differently. One of them leads and writes. The other
+//! polls from time to time, and the response takes a while. One lease is granted, and its owner relies on it for `TTL`
+//! steps. The leader can crash at any step, and either node can take over.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const TTL: u8 = 2;
 const TIME_MAX: u8 = 5;
 const TAKEOVERS_MAX: u8 = 2;
-/// What the clock of each node shows at first.
+/// What the clock of each node shows at the start.
 const OFFSETS: [u8; 2] = [0, 3];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
-    /// Of the last record only.
+    /// Count only from the receipt of the last record.
     LastRecord,
-    /// Since any record was received, the last or one before it.
+    /// Count from the receipt of any record, even an earlier one.
     AnyObservation,
-    /// The time it takes the seat to run out is added.
+    /// Add the TTL of the leader key.
     PlusTtl,
-    /// By the time since boot, whoever's boot it was.
+    /// Count by the time since boot, even that of another machine.
     ForeignBoottime,
-    /// A record counts as received when it was asked for.
+    /// Count from when the record was requested instead of received.
     ReceivedWhenAsked,
 }
 
@@ -35,7 +35,7 @@ struct Record {
     lock_time: u8,
 }
 
-/// What a node has received last.
+/// The last receipt of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Receipt {
     seq: u8,
@@ -46,10 +46,10 @@ struct Receipt {
 struct State {
     now: u8,
     last: Record,
-    /// Who leads, and what lock time is.
+    /// The leader, and its lock time.
     leader: Option<(usize, u8)>,
     received: [Receipt; 2],
-    /// When a node asked what it has no answer to yet, by its clock.
+    /// When each node sent its pending poll, by its clock.
     asked: [Option<u8>; 2],
     /// True time and lock time of the grant.
     granted: Option<(u8, u8)>,
@@ -95,7 +95,7 @@ impl Model for Rule {
         }
         match state.leader {
             Some((node, lock_time)) => {
-                // Once at a time is enough.
+                // One record at a time is enough.
                 let is_new = state.last.node != node || state.last.lock_time < lock_time;
                 actions.extend(is_new.then_some(Action::Write));
                 actions.extend(state.granted.is_none().then_some(Action::Grant));
@@ -114,7 +114,7 @@ impl Model for Rule {
             }
             Action::Write => state.write(),
             Action::Grant => {
-                // A grant is a record.
+                // A grant writes a record.
                 state.write();
                 state.granted = Some((state.now, state.last.lock_time));
             }
@@ -122,7 +122,7 @@ impl Model for Rule {
             Action::Receive(node) => self.receive(&mut state, node),
             Action::Crash => state.leader = None,
             Action::TakeOver(node) => {
-                // First it reads what there is.
+                // A node reads the journal before it takes over.
                 state.asked[node] = state.asked[node].or(Some(state.boottime(node)));
                 let before = state.received[node];
                 self.receive(&mut state, node);

@@ -1,8 +1,9 @@
-//! What the guard of many machines has on top of two revisions: a confirmation before every answer that changes
-//! nothing, and a nonce, because a store that is put back repeats its revisions.
+//! A model of two additions to the guard: a confirmation before every response that changes nothing, and a nonce,
+//! because a store that is rolled back repeats its revisions.
 //!
-//! Two nodes and a store that may be copied once and put back to its copy once. The seat runs out at any time. A member
-//! of the store may be behind. A node that leads is asked what the journal says, and answers from memory.
+//! There are two nodes, and a store that can be copied once and rolled back to its copy once. The leader key can expire
+//! at any time, and a member of the store can be behind. A leader that is asked for the journal's contents responds
+//! from memory.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -10,13 +11,13 @@ const N_NODES: usize = 2;
 const N_OPERATIONS: u8 = 2;
 const N_ELECTIONS: u8 = 3;
 
-/// How an answer that changes nothing is confirmed.
+/// How a response that changes nothing is confirmed.
 #[derive(Clone, Copy, PartialEq)]
 enum Confirm {
-    /// After it was made, by who leads and where the journal ends.
+    /// After the response is prepared, by comparing the leader key and the head.
     Whole,
     WithoutHead,
-    /// By a member that may be behind.
+    /// By a member that might be behind.
     Stale,
     BeforeApplying,
     Never,
@@ -27,7 +28,7 @@ struct Seat {
     confirm: Confirm,
 }
 
-/// The revision in which the seat was taken, and what was drawn for it.
+/// The revision of the leader key, and its nonce.
 type Tenure = (u8, u8);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -45,11 +46,11 @@ enum Node {
     Leader { tenure: Tenure, head: u8, known: Vec<u8>, read: Read },
 }
 
-/// A question of what the journal says. Was the answer true at any time since it was asked?
+/// A read of the journal's contents, and whether the response was true at any time since the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Read {
     None,
-    /// Confirmed before anything was asked.
+    /// Confirmed before the request.
     Early,
     Asked {
         was_true: bool,
@@ -62,7 +63,7 @@ enum Read {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct State {
     store: Store,
-    /// A member that is behind.
+    /// A member that might be behind.
     behind: Store,
     copy: Option<Store>,
     is_put_back: bool,
@@ -111,7 +112,7 @@ impl Model for Seat {
                 Node::Follower if can_elect => actions.push(Action::Elect(n)),
                 Node::Follower => {}
                 Node::Elected(_) => actions.push(Action::Load(n)),
-                // One thing at a time.
+                // A node does one thing at a time.
                 Node::Leader { read, .. } => match (read, self.confirm) {
                     (Read::None, confirm) => {
                         let append = state.n_operations < N_OPERATIONS;
@@ -152,7 +153,7 @@ impl Model for Seat {
             Action::Load(n) => {
                 let Node::Elected(tenure) = state.nodes[n] else { return None };
                 let (head, known) = (state.store.head, state.store.journal.clone());
-                // What it reads counts only while the seat is its own.
+                // The read counts only while the leader key is the node's own.
                 state.nodes[n] = if state.store.leader == Some(tenure) {
                     Node::Leader { tenure, head, known, read: Read::None }
                 } else {
@@ -198,7 +199,7 @@ impl Model for Seat {
                 state.nodes.iter().all(|node| match node {
                     Node::Leader { tenure, head, known, .. } => {
                         let has_seat = state.store.leader == Some(*tenure);
-                        // What was put back under it is found by the head.
+                        // A rollback under the leader is noticed by the head.
                         let is_there = *head == state.store.head;
                         !has_seat || !is_there || *known == state.store.journal
                     }

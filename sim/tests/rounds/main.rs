@@ -1,9 +1,8 @@
-//! The engine's rounds (`server/src/engine/rounds`), compiled again with loom's atomics and mutexes: every order in
-//! which its threads can meet is tried, and nobody's sleep has a timeout, so a lost wake-up is a deadlock that loom
-//! reports.
+//! Tests the engine's rounds (`server/src/engine/rounds`), compiled with loom's atomics and mutexes. Loom tries every
+//! interleaving of the threads. A sleep has no timeout, so a lost wake-up is a deadlock that loom reports.
 //!
-//! The bounds: three or four threads, one or two questions each, at most [`PREEMPTIONS_MAX`] switches to another thread
-//! where none had to be.
+//! The bounds: three or four threads, one or two requests each, and at most [`PREEMPTIONS_MAX`] switches to another
+//! thread that were not necessary.
 
 #![allow(dead_code, reason = "not everything is needed here")]
 
@@ -12,7 +11,7 @@ mod models;
 mod rounds;
 mod world;
 
-/// What the rounds are built from: see `base/src/sync.rs`.
+/// The primitives that the rounds use: see `base/src/sync.rs`.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
     pub(crate) use loom::sync::{Mutex, MutexGuard};
@@ -23,5 +22,5 @@ mod sync {
     }
 }
 
-/// Bugs of this kind need one or two.
+/// Bugs of this kind need one or two switches.
 const PREEMPTIONS_MAX: usize = 2;

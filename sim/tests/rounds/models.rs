@@ -1,11 +1,11 @@
-//! Small worlds, each tried in every order.
+//! Small models, each run in every interleaving.
 
 #![allow(clippy::print_stdout, reason = "how long each took is worth seeing")]
 
 use crate::PREEMPTIONS_MAX;
 use crate::world::{Plan, World};
 
-/// Workers do their rounds themselves, if they can.
+/// Workers run their rounds themselves, if possible.
 const QUIET: Plan = Plan {
     n_workers: 2,
     batch_max: 8,
@@ -14,7 +14,7 @@ const QUIET: Plan = Plan {
     n_gathered: 0,
     n_rounds_max: 1,
 };
-/// All rounds are the engine's thread's.
+/// The engine's thread runs all rounds.
 const BUSY: Plan = Plan { n_quiet_rounds_min: u32::MAX, ..QUIET };
 
 fn check(plan: Plan, model: fn(Plan)) {
@@ -23,7 +23,7 @@ fn check(plan: Plan, model: fn(Plan)) {
     builder.check(move || model(plan));
 }
 
-/// So many workers ask once each; then it is stopped.
+/// Several workers send one request each. Then the engine is stopped.
 fn workers_ask(plan: Plan) {
     let world = World::new(plan);
     let engine = world.start_engine();
@@ -34,7 +34,7 @@ fn workers_ask(plan: Plan) {
     engine.join().expect("no panic");
 }
 
-/// A worker asks again when it was answered: quiet, then busy, then quiet.
+/// A worker sends a second request after its first response: the engine is quiet, then busy, then quiet.
 fn one_asks_twice(plan: Plan) {
     let world = World::new(plan);
     let engine = world.start_engine();
@@ -44,7 +44,7 @@ fn one_asks_twice(plan: Plan) {
     engine.join().expect("no panic");
 }
 
-/// A worker and somebody who is none.
+/// A worker and another thread send requests.
 fn an_outsider_asks(plan: Plan) {
     let world = World::new(plan);
     let (engine, worker) = (world.start_engine(), world.start_worker(1, 1));
@@ -54,7 +54,7 @@ fn an_outsider_asks(plan: Plan) {
     engine.join().expect("no panic");
 }
 
-/// What a worker did leaves something to be done soon: the engine's thread must not sleep longer.
+/// A request leaves work that is due soon, so the engine's thread must not sleep longer.
 fn something_falls_due(plan: Plan) {
     let world = World::new(plan);
     let engine = world.start_engine();
@@ -64,7 +64,7 @@ fn something_falls_due(plan: Plan) {
     engine.join().expect("no panic");
 }
 
-/// Whoever asks while it stops is answered or refused.
+/// A request during the stop gets a response or is rejected.
 fn it_stops_meanwhile(plan: Plan) {
     let world = World::new(plan);
     let (engine, worker) = (world.start_engine(), world.start_worker(0, 1));
@@ -73,10 +73,10 @@ fn it_stops_meanwhile(plan: Plan) {
     engine.join().expect("no panic");
 }
 
-/// What it is called, its bounds, and what it runs.
+/// A name, the bounds, and the function to run.
 type Model = (&'static str, Plan, fn(Plan));
 
-/// The models, and the plans each is tried with.
+/// The models, and the plans with which each is run.
 const ALL: [Model; 12] = {
     let gathered = Plan { n_gathered: 2, ..BUSY };
     let crowded = Plan { n_crowd: 2, ..BUSY };
@@ -110,13 +110,13 @@ fn whoever_asks_is_served_by_one_writer_and_soon() {
 
 use deliberate::switch_as_told;
 
-/// Each bug in a process of its own: loom may abort when it has found something.
+/// Runs each bug in a separate process, because loom can abort when it finds one.
 mod deliberate {
     use std::process::Command;
 
     use leasehold_core::mutant::{OF_ROUNDS, switch};
 
-    /// The bug a child of this program is to have.
+    /// The variable with the name of the bug in the child process.
     const MUTANT: &str = "ROUNDS_MUTANT";
 
     pub(super) fn switch_as_told() {

@@ -1,4 +1,4 @@
-//! A server as small as it can be: a writer that counts its rounds, an engine's thread, workers.
+//! A minimal server: a writer that counts its rounds, the engine's thread, and workers.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool as Noted, AtomicUsize as Count};
@@ -12,36 +12,36 @@ use loom::thread::{self, JoinHandle};
 use crate::rounds::{Bell, Gathers, Habits, Inbox, Lead, Refused, Round, Tray, Work};
 use crate::sync::{AtomicBool, Ordering::SeqCst};
 
-/// What a model is made of.
+/// The parameters of a model.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) n_workers: usize,
     pub(crate) batch_max: usize,
     pub(crate) n_crowd: usize,
-    /// How many quiet rounds it takes until workers do them; 0: at once.
+    /// The number of quiet rounds after which workers run rounds themselves. Zero: from the start.
     pub(crate) n_quiet_rounds_min: u32,
-    /// A round waits for the first so many questions.
+    /// A round waits for this many requests at first.
     pub(crate) n_gathered: usize,
-    /// Within so many rounds everybody is served.
+    /// Every request must be served within this many rounds.
     pub(crate) n_rounds_max: usize,
 }
 
-/// A question.
+/// A request.
 pub(crate) struct Asked {
-    /// Who is told, by way of its tray unless it does the round itself; `None`: an outsider.
+    /// The worker that receives the response, through its tray unless it runs the round itself. `None`: another thread.
     worker: Option<usize>,
-    /// It leaves something to be done at this time, by whoever is awake.
+    /// Work that the request leaves, to be done at this time by any thread.
     due_at: Option<u64>,
 }
 
-/// The answer: the round in which the question was.
+/// The response: the round that served the request.
 type ServedIn = usize;
 
 #[derive(Default)]
 pub(crate) struct Desk {
     tray: Tray<ServedIn>,
     flusher: Bell,
-    /// Answers of rounds this worker did itself.
+    /// The responses of rounds that this worker ran itself.
     straight: Mutex<Vec<ServedIn>>,
 }
 
@@ -52,17 +52,17 @@ pub(crate) struct World {
     books: Arc<Books>,
 }
 
-/// What everybody can see of the writer.
+/// The state of the writer that other threads can read.
 #[derive(Default)]
 struct Books {
     desks: Vec<Desk>,
     is_stopping: AtomicBool,
     outsider: Bell,
-    // What follows is only for the test's eyes: loom does not look at it.
+    // Only the test reads the following fields, so loom does not track them.
     n_rounds: Count,
     is_writing: Noted,
     n_outsiders_told: Count,
-    /// What was due has been done.
+    /// Whether the due work has been done.
     is_due_done: Noted,
 }
 
@@ -85,7 +85,7 @@ impl Work for Clerk {
         let round = books.n_rounds.fetch_add(1, SeqCst) + 1;
         let mut asks = Vec::new();
         self.inbox.take(self.plan.batch_max, &mut asks);
-        // The engine's thread is woken for what is due; a worker only looks after what was asked.
+        // Only the engine's thread is woken for due work. A worker only serves requests.
         if worker.is_none() && self.due_at.take().is_some() {
             books.is_due_done.store(true, SeqCst);
             books.outsider.ring();
@@ -108,13 +108,14 @@ impl Work for Clerk {
 
     fn rest(&self) -> (Duration, u64) {
         match self.due_at.or(self.books.is_stopping.load(SeqCst).then_some(0)) {
-            // It is woken by the clock: the model has none, so it does not sleep.
+            // The clock wakes the thread. The model has no clock, so it does not sleep.
             Some(at) => (Duration::ZERO, at),
             None => (Duration::MAX, u64::MAX),
         }
     }
 
-    /// For as long as it takes: the model has no clock. Those that an earlier round took by chance do not come again.
+    /// Waits without a time limit, because the model has no clock. Requests served by an earlier round do not come
+    /// again.
     fn gathers(&mut self, n_asked: usize) -> Option<Gathers> {
         let n_awaited = self.plan.n_gathered.saturating_sub(self.n_served);
         let is_few = (1..n_awaited).contains(&n_asked);
@@ -150,7 +151,7 @@ impl World {
         Arc::new(Self { plan, inbox, lead, books })
     }
 
-    /// The engine's thread, which sleeps until it is woken, however long that takes.
+    /// Starts the engine's thread, which sleeps without a time limit until it is woken.
     pub(crate) fn start_engine(self: &Arc<Self>) -> JoinHandle<()> {
         let world = self.clone();
         thread::spawn(move || {
@@ -163,13 +164,13 @@ impl World {
         })
     }
 
-    /// A worker that asks so often, each time when it was answered.
+    /// Starts a worker that sends several requests, each after the previous response.
     pub(crate) fn start_worker(self: &Arc<Self>, n: usize, n_asks: usize) -> JoinHandle<()> {
         let world = self.clone();
         thread::spawn(move || (0..n_asks).for_each(|_| world.ask_and_wait(n, None)))
     }
 
-    /// What a worker does for one request, with its two tasks. Nobody may be told never, or late.
+    /// Sends one request from a worker and runs its two tasks. The response must arrive, and in time.
     pub(crate) fn ask_and_wait(&self, n: usize, due_at: Option<u64>) {
         let desk = &self.books.desks[n];
         let asked = Asked { worker: Some(n), due_at };
@@ -184,7 +185,7 @@ impl World {
         assert!(n_waited <= self.plan.n_rounds_max, "served after {n_waited} rounds");
     }
 
-    /// Runs a worker's tasks: an answer ends it.
+    /// Runs a worker's tasks until there is a response.
     fn run_worker(&self, n: usize, context: &mut Context<'_>) -> Poll<ServedIn> {
         let desk = &self.books.desks[n];
         while desk.flusher.poll(context).is_ready() {
@@ -203,13 +204,13 @@ impl World {
         Poll::Pending
     }
 
-    /// Somebody without a mailbox asks, and waits.
+    /// Sends a request from a thread without a mailbox, and waits.
     pub(crate) fn ask_from_outside(&self) {
         self.inbox.ask(Asked { worker: None, due_at: None }, None).expect("there is room");
         self.wait_outside(|books| books.n_outsiders_told.load(SeqCst) > 0);
     }
 
-    /// Waits until what was due was done.
+    /// Waits until the due work has been done.
     pub(crate) fn wait_for_due(&self) {
         self.wait_outside(|books| books.is_due_done.load(SeqCst));
     }

@@ -1,10 +1,10 @@
-//! Several servers on a simulated etcd: a handful of seeds, always the same unless others are told.
+//! Runs a few seeds of the cluster simulation, which are always the same unless environment variables name others.
 
 #![allow(clippy::print_stdout, reason = "a random test prints its seeds")]
 
 use std::time::Instant;
 
-/// What a few seeds came to.
+/// The sum of the results of several seeds.
 #[derive(Default, Debug)]
 struct Sum {
     n_seeds: u64,
@@ -39,7 +39,7 @@ fn check(from: u64, n_seeds: u64) {
     assert!(sum.n_epochs > 2 * n_seeds, "hardly anybody took over: {sum:?}");
 }
 
-/// The long run: `CLUSTER_SEEDS=1000`, and from `CLUSTER_FROM` on.
+/// Reads a number from an environment variable, such as `CLUSTER_SEEDS=1000` for a long run from `CLUSTER_FROM` on.
 fn told(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|told| told.parse().ok()).unwrap_or(usual)
 }

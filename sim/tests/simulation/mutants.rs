@@ -6,13 +6,14 @@ use leasehold_core::mutant::{ALL, Mutant, switch};
 use sim::Report;
 use sim::scene::{self, Scene};
 
-/// Seeds tried for each bug before the checker counts as blind to it.
+/// Seeds tried for each bug before the test fails because the checker misses it.
 const SEEDS_MAX: u64 = 2000;
-/// The same with several servers, where a run takes longer.
+/// The same for clusters, where a run takes longer.
 const CLUSTER_SEEDS_MAX: u64 = 400;
 
-/// Seeds that found, with one server, what others hardly do. They are tried first. Once they do not find it any more,
-/// because the simulation draws other things by then, it is searched for among all: then put down here what was found.
+/// Seeds with one server that find bugs that few seeds find. They are tried first. When the simulation draws other
+/// values, such a seed may stop finding its bug. Then the bug is searched for among all seeds, and the seed that finds
+/// it belongs here.
 const KNOWN: &[(Mutant, u64)] = &[
     (Mutant::GrantWithoutRecheck, 165),
     (Mutant::ExpireBySweepOnly, 419),
@@ -23,7 +24,7 @@ const KNOWN: &[(Mutant, u64)] = &[
     (Mutant::DueWithoutWaking, 1531),
 ];
 
-/// Those in what several servers share: the checker finds them in runs of several.
+/// The bugs in the code of clusters, which the checker finds in runs of a cluster.
 const OF_CLUSTER: &[Mutant] = &[
     Mutant::HeadNotCompared,
     Mutant::UnsettledAsCommitted,
@@ -41,7 +42,7 @@ const OF_CLUSTER: &[Mutant] = &[
     Mutant::AnswerBeforeAppend,
 ];
 
-/// Those for which a scene was written, because chance would hardly ever play it.
+/// The bugs that have a scene, because random runs would hardly ever find them.
 const OF_SCENES: &[Mutant] = &[
     Mutant::ConfirmBeforeApplying,
     Mutant::ConfirmStale,
@@ -67,7 +68,7 @@ const OF_SCENES: &[Mutant] = &[
     Mutant::MendedTooSoon,
 ];
 
-/// The first seed whose run the checker objects to, and its objection.
+/// Returns the first seed whose run reveals the bug, and the violation.
 fn find(mutant: Mutant, run: fn(u64) -> Report, seeds_max: u64) -> Option<(u64, String)> {
     switch(Some(mutant));
     let known = KNOWN.iter().filter(|(known, _)| *known == mutant).map(|(_, seed)| *seed);
@@ -77,7 +78,7 @@ fn find(mutant: Mutant, run: fn(u64) -> Report, seeds_max: u64) -> Option<(u64, 
     found
 }
 
-/// The core may object before the checker does: it asserts what it relies on.
+/// Returns the first violation of a run. A failed assertion of the core counts too.
 fn objection(run: fn(u64) -> Report, seed: u64) -> Option<String> {
     match std::panic::catch_unwind(|| run(seed)) {
         Ok(report) => report.violations.into_iter().next(),
@@ -85,7 +86,7 @@ fn objection(run: fn(u64) -> Report, seed: u64) -> Option<String> {
     }
 }
 
-/// One of them by itself: MUTANT=QueueLifo.
+/// Returns whether the variable `MUTANT`, such as `MUTANT=QueueLifo`, is unset or selects this bug.
 fn is_wanted(mutant: &Mutant) -> bool {
     let only = std::env::var("MUTANT").unwrap_or_default();
     only.is_empty() || only == format!("{mutant:?}")
@@ -112,7 +113,7 @@ fn every_deliberate_bug_of_several_servers_is_found() {
     check(OF_CLUSTER, sim::cluster::run, CLUSTER_SEEDS_MAX);
 }
 
-/// The scene that a bug spoils.
+/// Returns the scene that reveals a bug.
 fn scene_of(mutant: Mutant) -> Scene {
     match mutant {
         Mutant::SeatNotCompared | Mutant::NonceNotDrawn => scene::put_back_under_a_zombie,

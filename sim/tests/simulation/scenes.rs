@@ -1,4 +1,4 @@
-//! Scenes that chance would hardly ever play.
+//! Runs the scenes, which random runs would hardly ever reach.
 
 fn check(scene: sim::scene::Scene) {
     scene().expect("it goes well");

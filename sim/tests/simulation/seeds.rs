@@ -1,4 +1,4 @@
-//! A handful of seeds, always the same: `scripts/soak` draws others.
+//! Runs a few seeds, always the same ones. `scripts/soak` draws others.
 
 fn check(seed: u64) {
     let report = sim::run_twice(seed);

@@ -1,4 +1,4 @@
-//! What an operator asks of the servers that share a store, by keys in etcd.
+//! Operator actions on a cluster, carried out through keys in etcd.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use super::{guard, init, space};
 use crate::Error;
 use crate::status::{Leads, Member, Node, Status, Unreadable};
 
-/// Whoever steps down does not lead again for so many seconds, so that another does.
+/// How long a server that steps down does not lead again, in seconds, so that another server takes over.
 const STEP_DOWN_TTL: i64 = 10;
 
-/// The places of what is read.
+/// The index of each result in the response to `read`.
 const ID: usize = 0;
 const HEAD: usize = 1;
 const LEADER: usize = 2;
@@ -27,30 +27,30 @@ const DRAINS: usize = 6;
 const REWOUND: usize = 7;
 const CLOSED: usize = 8;
 
-/// One store, for an operator.
+/// One store, as an operator uses it.
 pub struct Operator {
     cluster: Arc<dyn Cluster>,
     keys: Keys,
 }
 
 impl Operator {
-    /// Of the store under this prefix.
+    /// Returns the store under this prefix.
     pub fn new(cluster: impl Cluster + 'static, prefix: &str) -> Self {
         Self::sharing(Arc::new(cluster), prefix)
     }
 
-    /// The same by connections that others use as well.
+    /// Returns the store under this prefix, over connections that are shared with other code.
     pub fn sharing(cluster: Arc<dyn Cluster>, prefix: &str) -> Self {
         Self { cluster, keys: Keys::new(prefix) }
     }
 
-    /// How everything is: the keys at one revision, and each member of etcd.
+    /// Reads the status of the cluster: the keys at one revision, and each etcd member.
     pub fn status(&self) -> Result<Status, Error> {
         let answer = self.read().map_err(|silent| self.with_members(&silent))?;
         Ok(Status { etcd: self.members(), ..self.seen(&answer)? })
     }
 
-    /// The same without the members of etcd. What cannot be read is left out, and said.
+    /// Reads the status without the etcd members. Keys that cannot be read are listed as unreadable.
     pub fn look(&self) -> Result<Status, Error> {
         self.seen(&self.read()?)
     }
@@ -92,8 +92,8 @@ impl Operator {
         })
     }
 
-    /// Deletes what stands where the leader does, if no server keeps it: as long as it is there nobody can lead.
-    /// Whether there was anything to delete.
+    /// Deletes a leader key without an etcd lease, because no server keeps it and no server can lead while it exists.
+    /// Returns whether there was such a key.
     pub fn clear_seat(&self) -> Result<bool, Error> {
         let key = self.keys.leader();
         let answer = self.send(Txn::default().then(Op::Get(key.clone())))?;
@@ -104,7 +104,7 @@ impl Operator {
         self.send(txn.then(Op::Delete(key))).map(|answer| answer.succeeded)
     }
 
-    /// Has whoever leads give that up, and not lead for a while; who that is.
+    /// Makes the leader step down and not lead again for a while. Returns its name.
     pub fn step_down(&self) -> Result<String, Error> {
         let leader = self.look()?.leader;
         let leader = leader.ok_or_else(|| Error::Refused("nobody leads at present".into()))?;
@@ -113,19 +113,19 @@ impl Operator {
         Ok(leader.node)
     }
 
-    /// Has a server lead no more, and take no new connections, until it is resumed.
+    /// Drains a server: until it is resumed, it does not lead and accepts no new connections.
     pub fn drain(&self, node: &str) -> Result<(), Error> {
         self.check_known(node, &self.look()?)?;
         self.put(self.keys.drain(node), Drained::Wholly.word(), 0)
     }
 
-    /// Nobody takes the lead from here on. Whoever leads goes on.
+    /// Pauses leader changes: from now on no server takes over. The current leader continues.
     pub fn pause(&self) -> Result<(), Error> {
         self.look()?;
         self.put(self.keys.pause(), "paused", 0)
     }
 
-    /// Undoes a pause, or, of one server, a drain; whether there was anything to undo.
+    /// Undoes a pause, or the drain of one server. Returns whether there was anything to undo.
     pub fn resume(&self, node: Option<&str>) -> Result<bool, Error> {
         let status = self.look()?;
         if let Some(node) = node {
@@ -136,7 +136,8 @@ impl Operator {
         Ok(self.send(txn)?.found(0).is_some())
     }
 
-    /// Forgets a server that will not come back: its name can be another's at once, and it is not waited for.
+    /// Forgets a server that will not come back. Its name can be reused immediately, and other servers do not wait for
+    /// it.
     pub fn forget(&self, node: &str) -> Result<(), Error> {
         let status = self.look()?;
         if status.is_leader(node) {
@@ -148,8 +149,8 @@ impl Operator {
         self.send(txn.then(Op::Delete(self.keys.drain(node)))).map(drop)
     }
 
-    /// Has everything be written in the newest format from here on, if every server that is there can read it. Versions
-    /// that cannot neither lead nor follow any more. From which format to which.
+    /// Switches the store to the newest format, if every registered server can read it. From then on, versions that
+    /// cannot read it neither lead nor follow. Returns the old and the new format.
     pub fn finish_upgrade(&self) -> Result<(u32, u32), Error> {
         let answer = self.read()?;
         let id = self.id(&answer)?;
@@ -174,7 +175,8 @@ impl Operator {
                 old.join(", ")
             )));
         }
-        // Nobody else has led since the servers were asked, and nobody has restored anything.
+        // The conditions make sure that no other server has taken over since the nodes were read, and that no restore
+        // has happened.
         let leader = answer.found(LEADER).ok_or_else(|| {
             Error::Refused("nobody leads at present: start the servers first".into())
         })?;
@@ -220,12 +222,12 @@ impl Operator {
         answer.found_all(NODES).iter().map(node).collect()
     }
 
-    /// The server whose own key this is.
+    /// Returns the name of the server that this key belongs to.
     fn name_in(&self, found: &KeyValue) -> String {
         self.keys.name_under("node", &found.key).unwrap_or_default().to_owned()
     }
 
-    /// What stands there; if it is nothing that a server wrote, that is noted.
+    /// Decodes a value. If no server can have written it, adds it to `unreadable` and returns `None`.
     fn readable<T: DeserializeOwned>(
         &self,
         found: Option<&KeyValue>,
@@ -251,7 +253,7 @@ impl Operator {
         None
     }
 
-    /// Fails if nothing is known of a server of this name.
+    /// Fails if no server of this name is known.
     fn check_known(&self, node: &str, status: &Status) -> Result<(), Error> {
         let key = self.keys.node(node);
         let is_known = status.is_leader(node)
@@ -285,7 +287,7 @@ impl Operator {
         answers.into_iter().map(member).collect()
     }
 
-    /// What is wrong, and what each member of etcd says.
+    /// Adds the state of each etcd member to an error.
     fn with_members(&self, silent: &Error) -> Error {
         let answers = self.cluster.endpoints().into_iter().zip(self.cluster.status());
         let said = answers.map(|(endpoint, answer)| match answer {
@@ -304,7 +306,7 @@ impl Operator {
         self.send(Txn::default().then(Op::Put(key, word.into(), lease))).map(drop)
     }
 
-    /// Doing any of it twice is doing it once.
+    /// Sends a transaction, to each member if necessary. Sending it twice has the same effect as once.
     fn send(&self, txn: Txn) -> Result<TxnResponse, Error> {
         let request = txn.request();
         let mut n_tries_left = self.cluster.n_members();

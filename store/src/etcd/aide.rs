@@ -1,4 +1,4 @@
-//! A thread beside the writer, and what the two share.
+//! A thread that works next to the writer, and the state that they share.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,24 +9,24 @@ use leasehold_base::sync::lock;
 
 use crate::Error;
 
-/// The thread. It ends with this.
+/// A worker thread. Dropping this value ends it.
 pub(super) struct Aide<S> {
     shared: Arc<Shared<S>>,
     thread: Option<Handle<()>>,
 }
 
-/// What the writer and the thread share.
+/// The state that the writer and the thread share.
 pub(super) struct Shared<S> {
     inner: Mutex<Inner<S>>,
 }
 
-/// What waiting came to.
+/// The outcome of a wait.
 pub(super) enum Waited<T> {
-    /// There is this to do.
+    /// There is work, described by this value.
     Found(T),
-    /// There was nothing to do for so long.
+    /// The time limit passed without any work.
     InVain,
-    /// It is over.
+    /// The thread is to end.
     Over,
 }
 
@@ -50,7 +50,7 @@ impl<S> DerefMut for Inner<S> {
 }
 
 impl<S: Send + 'static> Aide<S> {
-    /// A thread of this name that does this.
+    /// Starts a thread of this name that runs `work`.
     pub(super) fn start(
         name: &str,
         state: S,
@@ -66,12 +66,12 @@ impl<S: Send + 'static> Aide<S> {
 }
 
 impl<S> Aide<S> {
-    /// What is shared. Nobody else has it as long as this lives.
+    /// Locks the shared state. The thread cannot access it while the guard lives.
     pub(super) fn state(&self) -> MutexGuard<'_, Inner<S>> {
         self.shared.state()
     }
 
-    /// Has the thread look at what is shared.
+    /// Wakes the thread, so that it checks the shared state.
     pub(super) fn ring(&self) {
         self.thread.iter().for_each(Handle::unpark);
     }
@@ -81,7 +81,7 @@ impl<S> Aide<S> {
         self.state().is_over = true;
         self.ring();
         if let Some(thread) = self.thread.take() {
-            // What it has to say it has said.
+            // A panic of the thread has been reported already.
             let _ = thread.join();
         }
     }
@@ -98,7 +98,7 @@ impl<S> Shared<S> {
         lock(&self.inner)
     }
 
-    /// Waits for so long, or until it is over; is it?
+    /// Waits for `patience`, or until the thread is to end. Returns whether it is to end.
     pub(super) fn rest(&self, patience: Duration) -> bool {
         let until = pace::now().saturating_add(patience);
         loop {
@@ -110,7 +110,7 @@ impl<S> Shared<S> {
         }
     }
 
-    /// Waits until there is something to do, but no longer than this, or until it is over.
+    /// Waits until `find` finds work, but at most for `patience`, and not after the thread is to end.
     pub(super) fn wait<T>(
         &self,
         patience: Duration,

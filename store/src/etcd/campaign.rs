@@ -1,4 +1,4 @@
-//! Asking for the seat.
+//! Tries to become leader: creates the leader key in etcd.
 
 use leasehold_etcd::{Op, Txn, When};
 
@@ -8,9 +8,9 @@ use super::keeper::Lease;
 use super::keys::Keys;
 use super::value::{self, LeaderValue};
 
-/// Tries to get the seat for about so many seconds: the revision and the value of its key, and the lease it goes with.
-/// `None`: somebody has it, or one of these keys is there, which nobody may lead beside. The error says in words why
-/// nobody can tell.
+/// Tries to create the leader key with a lease of about `ttl` seconds. Returns the key's revision and value, and its
+/// lease. Returns `None` if another server leads, or if one of the keys `nobody_may` exists, which rule out any leader.
+/// The error states in words why the outcome is unknown.
 pub(super) fn campaign(
     cluster: &dyn Cluster,
     keys: &Keys,
@@ -30,7 +30,7 @@ pub(super) fn campaign(
     if let Ok(Some(created_at)) = put {
         return Ok(Some((Tenure { created_at, value }, lease)));
     }
-    // It runs out by itself otherwise.
+    // If this fails, the lease expires on its own.
     let _ = cluster.lease_revoke(lease.id);
     put.map(|_| None).map_err(|error| error.to_string())
 }

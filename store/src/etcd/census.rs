@@ -1,4 +1,5 @@
-//! What is in etcd, counted and not read: is every record there that a start needs, and every piece of the snapshot?
+//! Counts the keys in etcd without reading them, to check that all records and snapshot chunks that a start needs
+//! exist.
 
 use leasehold_etcd::{Op, Txn};
 
@@ -13,8 +14,8 @@ const FIRST: usize = 2;
 const RECORDS: usize = 3;
 const PIECES: usize = 4;
 
-/// What is missing, in words; `None`: nothing. Records up to those in this snapshot may be gone. The error says why it
-/// cannot be told.
+/// Returns what is missing, in words, or `None` if nothing is. Records that are in this snapshot may be missing. The
+/// error states why the check failed.
 pub(super) fn missing(
     cluster: &dyn Cluster,
     keys: &Keys,

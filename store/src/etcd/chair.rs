@@ -1,4 +1,4 @@
-//! The seat in the hands of somebody who moves a whole store, and leads nobody.
+//! Holds the leader key while a whole store is moved or restored, without leading.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use super::snapshot::{self, CHUNK_BYTES, Manifest, Origin};
 use super::value::{self, HeadValue, Id, LeaderValue};
 use crate::{Error, Whole};
 
-/// How long etcd keeps it, in seconds, if whoever has it is gone.
+/// The TTL of the leader key in etcd, in seconds, in case this process dies.
 const TTL: i64 = 30;
 const KEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// The seat. It is given back when this is dropped.
+/// The leader key. It is released when this value is dropped.
 pub(super) struct Chair<'a> {
     pub(super) cluster: &'a dyn Cluster,
     pub(super) keys: &'a Keys,
@@ -30,7 +30,7 @@ pub(super) struct Chair<'a> {
 }
 
 impl<'a> Chair<'a> {
-    /// Takes the seat, unless a server has it or one of these keys is there.
+    /// Takes the leader key, unless a server holds it or one of the keys `nobody_may` exists.
     pub(super) fn take(
         cluster: &'a dyn Cluster,
         keys: &'a Keys,
@@ -47,12 +47,12 @@ impl<'a> Chair<'a> {
         Ok(Self { cluster, keys, tenure, lease, kept_at: Cell::new(Instant::now()) })
     }
 
-    /// A transaction that does something only while the seat is ours.
+    /// Returns a transaction that succeeds only while the leader key is ours.
     pub(super) fn txn(&self) -> Txn {
         self.tenure.txn(self.keys)
     }
 
-    /// Writes a state as the pieces of a snapshot that nobody knows of yet.
+    /// Writes a state as the chunks of a snapshot. No manifest refers to them yet.
     pub(super) fn write(&self, whole: &Whole) -> Result<Manifest, Error> {
         let bytes = image::encode(&whole.machine);
         let manifest = Manifest::new(&origin(whole), &bytes, None);
@@ -61,13 +61,13 @@ impl<'a> Chair<'a> {
             let put = manifest.put(self.cluster, self.keys, &self.tenure, piece);
             put.map_err(Error::Refused)?;
         }
-        // Whatever was written can be read.
+        // Reads the chunks back, to make sure that they are readable.
         manifest.read_back(self.cluster, self.keys).map_err(Error::Refused)?;
         Ok(manifest)
     }
 
-    /// Puts a store in place, all at once: what it is, its snapshot and its head. Records there may have been before
-    /// go. `None`: the conditions of the transaction do not hold.
+    /// Puts a store in place in one transaction: its id, its snapshot and its head. Deletes any earlier records.
+    /// Returns `None` if the conditions of the transaction do not hold.
     pub(super) fn put(
         &self,
         txn: Txn,
@@ -96,7 +96,7 @@ impl<'a> Chair<'a> {
         Ok(Some(()))
     }
 
-    /// Keeps the seat while something takes long.
+    /// Renews the lease of the leader key during a long operation.
     fn keep(&self) -> Result<(), Error> {
         if self.kept_at.get().elapsed() < KEEP_EVERY {
             return Ok(());
@@ -109,18 +109,18 @@ impl<'a> Chair<'a> {
 
 impl Drop for Chair<'_> {
     fn drop(&mut self) {
-        // It runs out by itself otherwise.
+        // If this fails, the lease expires on its own.
         let _ = self.cluster.lease_revoke(self.lease.id);
     }
 }
 
-/// Where a state belongs.
+/// Returns the position in the journal that a state belongs to.
 fn origin(whole: &Whole) -> Origin {
     let Whole { place, epoch, last, .. } = whole;
     Origin { place: *place, epoch: *epoch, node: "".into(), moment: last.unwrap_or_default() }
 }
 
-/// Why the seat cannot be had.
+/// Returns the error that explains why the leader key cannot be taken.
 fn occupied(cluster: &dyn Cluster, keys: &Keys) -> Error {
     let read = Txn::default()
         .then(Op::Get(keys.leader()))

@@ -1,4 +1,4 @@
-//! etcd as a store sees it: calls that block, each of them one try.
+//! The interface of a store to etcd: blocking calls, each of which makes one attempt.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -11,68 +11,70 @@ use leasehold_etcd::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// How long to wait before watching again what could not be watched.
+/// How long to wait before a failed watch is repeated.
 const WATCH_PAUSE: Duration = Duration::from_millis(250);
-/// Nobody has followed for so long: then nothing is watched. Whoever leads would be told of each record it writes.
+/// How long after the last wait the keys are still watched. A leader does not wait, so it does not watch: it would be
+/// notified of each record that it writes itself.
 const UNWANTED_AFTER: Duration = Duration::from_secs(1);
 
-/// What a store asks of etcd. Every error means that it is not known what was done, unless its kind says more.
+/// The operations of etcd that a store uses. After an error it is unknown whether the operation took effect, unless the
+/// kind of the error excludes that.
 pub trait Cluster: Send + Sync {
     /// Reads keys.
     fn range(&self, request: RangeRequest) -> Result<RangeResponse, Error>;
 
-    /// Does one of two lists of operations, depending on conditions.
+    /// Runs one of two lists of operations, depending on conditions.
     fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Error>;
 
-    /// A lease for about so many seconds.
+    /// Grants a lease of about `ttl` seconds.
     fn lease_grant(&self, ttl: i64) -> Result<LeaseGrantResponse, Error>;
 
-    /// Makes a lease last; for how many seconds from now.
+    /// Renews a lease. Returns its remaining seconds.
     fn lease_keep_alive(&self, id: i64) -> Result<i64, Error>;
 
-    /// Ends a lease, and with it its keys.
+    /// Revokes a lease, which deletes its keys.
     fn lease_revoke(&self, id: i64) -> Result<(), Error>;
 
-    /// Forgets what keys were before a revision.
+    /// Compacts the history of all keys before a revision.
     fn compact(&self, revision: i64) -> Result<(), Error>;
 
-    /// How each member is.
+    /// Returns the status of each member.
     fn status(&self) -> Vec<Result<StatusResponse, Error>> {
         Vec::new()
     }
 
-    /// Where each of them is, in the same order.
+    /// Returns the endpoint of each member, in the same order as [`Cluster::status`].
     fn endpoints(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How many members there are: so many tries reach each of them.
+    /// Returns the number of members. This many attempts reach each of them.
     fn n_members(&self) -> usize;
 
-    /// Waits until one of the watched keys may have changed since this was last called, but no longer than this.
-    /// Nobody may rely on it: a change may not be noticed.
+    /// Waits until a watched key might have changed since the last call, but at most for `patience`. Callers must not
+    /// rely on it: a change can go unnoticed.
     fn wait(&self, patience: Duration);
 }
 
-/// A real one. Its calls must not come from a thread that runs tokio's tasks.
+/// A connection to a real etcd cluster. Its calls must not be made on a thread that runs tokio tasks.
 pub struct Remote {
     client: Client,
-    /// Only ever gone while this is dropped.
+    /// `None` only while this value is dropped.
     runtime: Option<Runtime>,
     line: Mutex<Option<Line>>,
     nudge: Arc<Nudge>,
     endpoints: Vec<String>,
 }
 
-/// A connection that is served by whoever asks, while it asks: an append is on its way and back without any other
-/// thread being woken. There is one, for one at a time; everybody else has the thread of the runtime serve theirs.
+/// A connection that is driven by the calling thread during a call, so that an append wakes no other thread. There is
+/// one, for one call at a time. All other calls are driven by the thread of the runtime.
 struct Line {
     client: Client,
     runtime: Runtime,
 }
 
 impl Remote {
-    /// Reaches a cluster with these options, and watches these keys.
+    /// Connects to a cluster with these options, and watches these keys.
     pub fn connect(options: Options, watched: Vec<Vec<u8>>) -> Result<Self, String> {
         let mut builder = Builder::new_multi_thread();
         let runtime = runtime::bounded(builder.worker_threads(1).thread_name("etcd"))
@@ -112,7 +114,7 @@ impl Line {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Waiting for it would not be possible everywhere.
+        // Does not wait for the runtimes to end, because blocking is not allowed in every context.
         let line = lock(&self.line).take();
         line.map(|line| line.runtime.shutdown_background()).unwrap_or_default();
         self.runtime.take().map(Runtime::shutdown_background).unwrap_or_default();
@@ -164,7 +166,7 @@ impl Cluster for Remote {
     }
 }
 
-/// Rings whenever the key changes, and whenever that could not be seen for a while.
+/// Rings whenever the key changes, and after every interruption of the watch.
 async fn watch(client: Client, key: Vec<u8>, nudge: Arc<Nudge>) {
     let create = WatchCreateRequest { key, fragment: true, ..WatchCreateRequest::default() };
     loop {
@@ -181,12 +183,12 @@ async fn watch(client: Client, key: Vec<u8>, nudge: Arc<Nudge>) {
     }
 }
 
-/// Wakes the one who follows.
+/// Wakes the thread that follows the journal.
 #[derive(Default)]
 struct Nudge {
     is_rung: Mutex<bool>,
     rung: Condvar,
-    /// When somebody last began to wait for it.
+    /// When a thread last started to wait.
     wanted_at: Mutex<Option<Instant>>,
 }
 
@@ -202,7 +204,7 @@ impl Nudge {
         *whole(waiting).0 = false;
     }
 
-    /// Does anybody wait for it now and then?
+    /// Returns whether a thread waits from time to time.
     fn is_wanted(&self) -> bool {
         lock(&self.wanted_at).is_some_and(|at| at.elapsed() < UNWANTED_AFTER)
     }

@@ -1,5 +1,4 @@
-//! Has etcd forget what keys were. Every append puts the head anew, and etcd keeps all it ever was until somebody says
-//! that it need not.
+//! Compacts etcd. Every append overwrites the head, and etcd keeps every former value until it is compacted.
 
 use std::time::Duration;
 
@@ -9,14 +8,15 @@ use leasehold_etcd::{Error, RangeRequest};
 use super::cluster::Cluster;
 use super::keys::Keys;
 
-/// How often etcd is compacted, and how old a revision must be to be forgotten by it.
+/// The interval between compactions, and the minimum age of a revision that is compacted.
 pub(super) const EVERY: Duration = Duration::from_secs(60);
 
-/// Done by whoever leads, and only where nobody else has anything in etcd: others may need what keys were.
+/// Compacts etcd. Used by the leader, and only if etcd contains no keys outside this store: other users might need
+/// former values of their keys.
 pub(super) struct Compaction {
     keys: Keys,
     every: Duration,
-    /// The revision of some time ago.
+    /// A revision noted at an earlier time, and that time.
     noted: Option<(Duration, i64)>,
 }
 
@@ -25,7 +25,7 @@ impl Compaction {
         Self { keys, every, noted: None }
     }
 
-    /// Compacts if it is time to.
+    /// Compacts if it is due.
     pub(super) fn tend(&mut self, cluster: &dyn Cluster) {
         let is_recent = |(at, _)| pace::now().saturating_sub(at) < self.every;
         if self.noted.is_some_and(is_recent) {
@@ -42,7 +42,7 @@ impl Compaction {
             cluster.range(request)
         };
         let ours = count(self.keys.all())?;
-        // From the first possible key to the end of all.
+        // The range from the first possible key to the end of all keys.
         let all = count((vec![0], vec![0]))?;
         let before = self.noted.replace((pace::now(), ours.revision()));
         if let Some((_, before)) = before.filter(|_| all.count <= ours.count) {

@@ -1,4 +1,4 @@
-//! A machine that is kept like the leader's, by reading what it writes.
+//! A machine that follows the leader's machine by reading the journal.
 
 use leasehold_base::clock::{BootId, Moment};
 use leasehold_core::{Fact, Limits, Machine, Span, mutant};
@@ -9,18 +9,18 @@ use super::keys::Keys;
 use super::snapshot::{self, Manifest, Origin};
 use crate::{Broken, Chain, Place, Told};
 
-/// What was read so far.
+/// The state read so far.
 pub(super) struct Follower {
     pub(super) machine: Machine,
     pub(super) chain: Chain,
     pub(super) read: Volume,
     last: Option<Last>,
     boot: BootId,
-    /// The node that reads; empty: nobody in particular.
+    /// The node that reads the journal. Empty: no particular node.
     node: Box<str>,
 }
 
-/// How much was read one by one, after the snapshot it began with.
+/// The number and size of the records that were read individually, after the initial snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Volume {
     n_records: u64,
@@ -33,22 +33,22 @@ impl Volume {
         self.n_bytes += n_bytes as u64;
     }
 
-    /// About how many bytes so many of the records have.
+    /// Estimates the size of `n_records` records, in bytes.
     pub(super) fn bytes_of(self, n_records: u64) -> u64 {
         n_records.saturating_mul(self.n_bytes) / self.n_records.max(1)
     }
 }
 
-/// The last record. What was known of any earlier one says nothing of the time.
+/// The last record. Earlier records give no information about the current time.
 struct Last {
     node: Box<str>,
     moment: Moment,
-    /// When this process had read it, by the boottime of this machine.
+    /// When this process had read the record, by the boottime of this machine.
     received: u64,
 }
 
 impl Follower {
-    /// What is in a snapshot, or nothing. The error says in words what is wrong.
+    /// Starts from a snapshot, or empty. The error states in words what is wrong.
     pub(super) fn begin(
         cluster: &dyn Cluster,
         keys: &Keys,
@@ -70,17 +70,17 @@ impl Follower {
         Ok(Self { machine, chain, last, read, boot, node })
     }
 
-    /// Read by this node.
+    /// Sets the node that reads the journal.
     pub(super) fn read_by(self, node: &str) -> Self {
         Self { node: node.into(), ..self }
     }
 
-    /// This place was known to be durable when reading began.
+    /// Sets a place that was known to be durable before reading started.
     pub(super) fn expecting(self, acknowledged: Option<Place>) -> Self {
         Self { chain: self.chain.with_acknowledged(acknowledged), ..self }
     }
 
-    /// The last record, for a snapshot; `None`: there is none.
+    /// Returns the origin of a snapshot of this state, which is the last record. Returns `None` if there is no record.
     pub(super) fn origin(&self) -> Option<Origin> {
         let Last { node, moment, .. } = self.last.as_ref()?;
         let (place, epoch) = (self.chain.place(), self.chain.epoch());
@@ -91,7 +91,7 @@ impl Follower {
         self.chain.place()
     }
 
-    /// Makes true what these records say, up to one that cannot be read. They were read before `received`.
+    /// Applies these records, up to one that cannot be read. They were read before the time `received`.
     pub(super) fn absorb(
         &mut self,
         keys: &Keys,
@@ -121,21 +121,22 @@ impl Follower {
         Ok(told)
     }
 
-    /// When the last record was received.
+    /// Returns when the last record was received.
     pub(super) fn received(&self) -> Option<u64> {
         self.last.as_ref().map(|last| last.received)
     }
 
-    /// The last record was received earlier than this process knows by itself.
+    /// Sets an earlier time for the receipt of the last record, noted by an earlier process.
     pub(super) fn received_before(&mut self, received: u64) {
         if let Some(last) = &mut self.last {
             last.received = last.received.min(received);
         }
     }
 
-    /// From where lock time goes on, by the clocks of this machine: from the last record, and by the time that has
-    /// passed since for sure. That is known by boottime if this very node wrote it in this boot, and otherwise since it
-    /// was received here. It may be less than has passed, never more: a lease may last too long, never too short.
+    /// Returns the moment from which lock time continues, by the clocks of this machine. It is based on the last record
+    /// and the time that has certainly passed since. If this node wrote that record in this boot, boottime tells how
+    /// much. Otherwise the time counts from the receipt of the record on this machine. The result can be less than the
+    /// actual time, but never more: a lease may last too long, but must not end early.
     pub(super) fn moment(&self, node: &str, now: u64) -> Moment {
         let boot_id = self.boot;
         match &self.last {

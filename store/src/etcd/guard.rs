@@ -1,4 +1,4 @@
-//! What makes an append or a confirmation ours and nobody else's: one transaction, put together in one place.
+//! Builds the guarded transaction behind every append and confirmation. It succeeds only while this server leads.
 
 use leasehold_core::mutant;
 use leasehold_etcd::{Error, KeyValue, Op, Txn, TxnResponse, When};
@@ -8,8 +8,8 @@ use super::keys::Keys;
 use super::value::{self, HeadValue, LeaderValue};
 use crate::Place;
 
-/// The seat while we have it: the revision in which the key came to be, and its value, which has a nonce. etcd's
-/// revisions repeat when it is restored from a snapshot; a nonce does not.
+/// Our leadership: the creation revision of the leader key and its value, which contains a nonce. etcd's revisions can
+/// repeat after etcd is restored from a snapshot; a nonce does not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Tenure {
     pub(super) created_at: i64,
@@ -17,12 +17,12 @@ pub(super) struct Tenure {
 }
 
 impl Tenure {
-    /// A transaction that does something only while the seat is ours.
+    /// Returns a transaction that succeeds only while the leader key is ours.
     pub(super) fn txn(&self, keys: &Keys) -> Txn {
         if mutant!(SeatNotCompared) {
             return Txn::default();
         }
-        // There is none to compare.
+        // The mutant has no leader key to compare with.
         if mutant!(RestoreWithoutSeat) {
             return Txn::default();
         }
@@ -31,14 +31,15 @@ impl Tenure {
             .when(keys.leader(), When::Is(&self.value))
     }
 
-    /// Is this the seat as we took it?
+    /// Returns whether this leader key is the one we created.
     pub(super) fn is(&self, leader: &KeyValue) -> bool {
         leader.create_revision == self.created_at && leader.value == self.value
     }
 }
 
-/// Sends a transaction that puts this value under this key until a member answers: in which revision the value was put,
-/// by this or an earlier try; `None`: its conditions do not hold. No two values may be equal, so each has a nonce.
+/// Sends a transaction that puts this value under this key, until a member responds. Returns the revision in which this
+/// or an earlier attempt put the value, or `None` if the conditions do not hold. Values must be distinct, so each
+/// contains a nonce.
 pub(super) fn put_once(
     cluster: &dyn Cluster,
     txn: Txn,
@@ -59,7 +60,7 @@ pub(super) fn put_once(
     }
 }
 
-/// What must be true of etcd for anything of ours to count.
+/// The conditions on the state of etcd under which our transactions succeed.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     pub(super) keys: Keys,
@@ -68,26 +69,27 @@ pub(super) struct Guard {
     pub(super) head_at: i64,
 }
 
-/// What a guarded transaction came to.
+/// The outcome of a guarded transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Everything is as we know it. The head was put in this revision if the transaction put it.
+    /// The conditions hold. If the transaction put the head, it did so in this revision.
     Held(i64),
-    /// An earlier try has put the head, in this revision.
+    /// An earlier attempt has put the head, in this revision.
     DoneBefore(i64),
-    /// Somebody else leads, or nobody.
+    /// Another server leads, or none does.
     Lost(String),
-    /// The seat is ours, but the journal is not as we left it.
+    /// The leader key is ours, but the journal is not as we left it.
     Astray(String),
 }
 
-/// The places of what is read if the guard does not hold.
+/// The index of each result in the response, if the conditions do not hold.
 const LEADER: usize = 0;
 const HEAD: usize = 1;
 const REWOUND: usize = 2;
 
 impl Guard {
-    /// The transaction for what is still to be added. Nothing added: a confirmation.
+    /// Returns a transaction with the conditions only, to which operations can be added. Without any, it is a
+    /// confirmation.
     pub(super) fn txn(&self) -> Txn {
         let Self { keys, tenure, head_at } = self;
         let mut txn = tenure.txn(keys);
@@ -100,7 +102,7 @@ impl Guard {
             .or_else(Op::Get(keys.rewound()))
     }
 
-    /// What such a transaction came to, if it was to put this place as the head, or nothing.
+    /// Evaluates the response to such a transaction. `put` is the place that it was to put as the head, if any.
     pub(super) fn judge(&self, answer: &TxnResponse, put: Option<Place>) -> Verdict {
         if answer.succeeded {
             return Verdict::Held(if put.is_some() { answer.revision() } else { self.head_at });

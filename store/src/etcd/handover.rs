@@ -12,13 +12,12 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(640);
 /// After this time without a handover, the next one counts as the first.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(1800);
 
-/// One of the other servers, as its key describes it.
+/// Another server, as described by its key.
 pub(super) struct Other {
     pub(super) node: String,
     /// How long it had not reached this leader when it wrote its key; `None` if it reaches the leader, or reports
     /// another one.
     pub(super) unreached: Option<Duration>,
-    /// It may lead.
     pub(super) may_lead: bool,
 }
 
@@ -36,7 +35,6 @@ pub(super) struct Judgement {
     pub(super) unreached_by: Vec<String>,
     /// How many other servers there are.
     pub(super) n_others: usize,
-    /// The leader hands over.
     pub(super) hands_over: bool,
 }
 

@@ -1,14 +1,14 @@
-//! A state as bytes, for a snapshot.
+//! Encodes the state of a machine for a snapshot.
 
 use leasehold_core::{LeaseNumber, Limits, Machine, Row, SessionNumber, Timestamp, Token};
 
 use crate::codec::{Damaged, Reader, Writer};
 use crate::{change, row};
 
-/// The format. A newer one is refused, not guessed at.
+/// The version of the encoding. Newer versions are rejected.
 const VERSION: u8 = 1;
 
-/// All of a machine's state. Equal states have equal bytes.
+/// Encodes the whole state of a machine. Equal states have equal bytes.
 pub(super) fn encode(machine: &Machine) -> Vec<u8> {
     let mut w = Writer::default();
     w.byte(VERSION);
@@ -29,7 +29,7 @@ pub(super) fn encode(machine: &Machine) -> Vec<u8> {
     w.0
 }
 
-/// The machine these bytes came from. The error says in words what is wrong with them.
+/// Decodes a machine. The error states in words what is wrong with the bytes.
 pub(super) fn decode(bytes: &[u8], limits: Limits, hash_seed: u128) -> Result<Machine, String> {
     let damaged = |Damaged(why): Damaged| format!("the snapshot is damaged: {why}");
     let mut r = Reader(bytes);
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Leases that are held, waited for and over, in sessions and in grace.
+    /// Returns a machine with active, waiting and ended leases, with sessions and with a grace period.
     fn machine() -> Machine {
         let mut machine = Machine::new(Limits::default(), 1);
         let at = |ms| Timestamp::ZERO + Span::from_millis(ms);

@@ -1,4 +1,4 @@
-//! A new store. Nothing else ever makes one: a prefix that was emptied must not become a store with tokens from 1.
+//! Creates a new store. No other code does: an emptied prefix must not become a store whose tokens start at 1.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use super::memory::Noted;
 use super::value::{self, FORMAT, HeadValue, Id};
 use crate::{Error, Place};
 
-/// Reaches etcd for a store under this prefix.
+/// Connects to etcd, for a store under this prefix.
 pub fn connect(options: Options, prefix: &str) -> Result<Remote, Error> {
     let keys = Keys::new(prefix);
     Remote::connect(options, vec![keys.head(), keys.leader()]).map_err(Error::Refused)
 }
 
-/// How many keys there are under this prefix.
+/// Counts the keys under this prefix.
 pub async fn n_keys(client: &Client, prefix: &str) -> Result<i64, leasehold_etcd::Error> {
     let mut n_tries = client.n_members();
     loop {
         n_tries -= 1;
         match client.range(counting(prefix)).await {
-            // After an error the next member is asked.
+            // After an error, the next attempt reaches the next member.
             Err(_) if n_tries > 0 => {}
             found => return found.map(|found| found.count),
         }
@@ -35,7 +35,7 @@ fn counting(prefix: &str) -> RangeRequest {
     RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() }
 }
 
-/// Makes a store under this prefix, where nothing may be yet.
+/// Creates a store under this prefix, which must be empty.
 pub fn init(cluster: &dyn Cluster, prefix: &str) -> Result<(), Error> {
     let keys = Keys::new(prefix);
     let unreachable = |error: leasehold_etcd::Error| Error::Refused(error.to_string());
@@ -55,7 +55,7 @@ pub fn init(cluster: &dyn Cluster, prefix: &str) -> Result<(), Error> {
     put.map(drop).ok_or_else(|| taken(&keys, 1))
 }
 
-/// Nothing can be made where something is.
+/// Returns the error for a prefix that is not empty.
 pub(super) fn taken(keys: &Keys, n_keys: i64) -> Error {
     let prefix = keys.prefix();
     Error::Refused(format!(
@@ -63,7 +63,7 @@ pub(super) fn taken(keys: &Keys, n_keys: i64) -> Error {
     ))
 }
 
-/// Fails if a store would be among the keys of another one, which may delete what it finds there.
+/// Fails if a store under these keys would lie inside another store, which might delete unknown keys.
 pub(super) fn check_apart(cluster: &dyn Cluster, keys: &Keys) -> Result<(), Error> {
     let around = keys.around();
     if around.is_empty() {
@@ -85,8 +85,8 @@ pub(super) fn check_apart(cluster: &dyn Cluster, keys: &Keys) -> Result<(), Erro
     )))
 }
 
-/// Which store is there, and the bytes that say so; `None`: there is none. The error says in words why it cannot be
-/// read, or not by this program.
+/// Reads the id of the store, decoded and as bytes. Returns `None` if there is no store. The error states in words why
+/// the id cannot be read, at all or by this version.
 pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<Option<(Id, Vec<u8>)>, String> {
     let txn = Txn::default().then(Op::Get(keys.id())).request();
     let answer = cluster.txn(txn).map_err(|error| error.to_string())?;
@@ -94,7 +94,7 @@ pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<Option<(Id, Vec
     Ok(Some((read(keys, found)?, found.value.clone())))
 }
 
-/// Which store it is, as the key says.
+/// Decodes the id of a store.
 pub(super) fn read(keys: &Keys, found: &KeyValue) -> Result<Id, String> {
     serde_json::from_slice(&found.value).map_err(|error| {
         let key = String::from_utf8_lossy(&found.key);
@@ -106,7 +106,7 @@ pub(super) fn read(keys: &Keys, found: &KeyValue) -> Result<Id, String> {
     })
 }
 
-/// Fails if this program cannot read a store.
+/// Fails if this version cannot read the store.
 pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
     if id.format <= FORMAT {
         return Ok(());
@@ -120,7 +120,7 @@ pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
     )))
 }
 
-/// There is no store.
+/// Returns the error for a store that does not exist.
 pub(super) fn missing(keys: &Keys) -> Error {
     Error::Refused(format!(
         "there is no store under {} in etcd. If there was one, restore a backup of it (leasehold restore BACKUP \
@@ -129,7 +129,7 @@ pub(super) fn missing(keys: &Keys) -> Error {
     ))
 }
 
-/// There is no store, and this server remembers one.
+/// Returns the error for a store that does not exist but that this server remembers.
 pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
     Error::Refused(format!(
         "there is no store under {} in etcd, and this server remembers {noted}: restore a backup of it (leasehold \
@@ -138,7 +138,7 @@ pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
     ))
 }
 
-/// This folder is of a node of another store.
+/// Returns the error for a data directory that belongs to a node of another store.
 pub(super) fn foreign(data: &Path, keys: &Keys, noted: &Noted, id: &Id) -> Error {
     let (data, prefix, store) = (data.display(), keys.prefix(), &id.store);
     Error::Refused(format!(

@@ -1,4 +1,4 @@
-//! Keeps the seat while its writer goes on, and writes down how far that came.
+//! Keeps the leader key while the writer makes progress, and records how far the journal goes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,25 +14,26 @@ use super::memory::Memory;
 use super::watch::Watch;
 use crate::{Dismissal, Error, Health, Place};
 
-/// A writer that has done nothing for so long hangs, and must lose the seat. It writes or confirms every second.
+/// A writer without any progress for this time is stuck, and must lose leadership. A working one writes or confirms
+/// every second.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// A thread that keeps etcd's lease. It ends with this.
+/// A thread that keeps the etcd lease of the leader key. Dropping this value ends the thread.
 pub(super) struct Keeper(Aide<State>);
 
 pub(super) struct State {
-    /// When the writer last did something.
+    /// When the writer last made progress.
     alive_at: Duration,
-    /// The last record that is known to be durable.
+    /// The last record known to be durable.
     place: Place,
-    /// Why another node has to lead, if so.
+    /// Why another node has to lead, if it has to.
     dismissed: Option<Dismissal>,
 }
 
-/// The lease to keep.
+/// The etcd lease of the leader key.
 pub(super) struct Lease {
     pub(super) id: i64,
-    /// For so many seconds.
+    /// Its TTL in seconds.
     pub(super) ttl: i64,
 }
 
@@ -52,17 +53,17 @@ impl Keeper {
         Aide::start("keeper", state, work).map(Self)
     }
 
-    /// The writer does something.
+    /// Notes that the writer makes progress.
     pub(super) fn goes_on(&self) {
         self.0.state().alive_at = pace::now();
     }
 
-    /// This is durable, and we know it.
+    /// Notes that all records up to this place are durable.
     pub(super) fn settled(&self, place: Place) {
         self.0.state().place = place;
     }
 
-    /// Is another node to lead?
+    /// Returns whether another node has to lead.
     pub(super) fn is_dismissed(&self) -> bool {
         self.0.state().dismissed.is_some()
     }
@@ -72,7 +73,7 @@ impl Keeper {
         self.0.state().dismissed.clone()
     }
 
-    /// Keeps it no longer, and gives it back.
+    /// Stops renewing the lease, and revokes it.
     pub(super) fn leave(&mut self) {
         self.0.leave();
     }
@@ -105,21 +106,21 @@ fn keep(
                     break;
                 }
                 Err(error) if error.kind == Kind::LeaseGone => {
-                    // The writer finds out by itself, by what it compares.
+                    // The writer finds out by itself, because its transactions compare the leader key.
                     tracing::warn!("the lease of the seat is over");
                     break;
                 }
                 Err(error) => tracing::debug!(%error, "the seat could not be kept"),
             }
         }
-        // Only then: whatever this takes must not cost the seat.
+        // This runs after the renewal, so that however long it takes, it does not cost the leadership.
         if let Ok(dismissed) = watch.look(cluster, health) {
             shared.state().dismissed = dismissed;
         }
     }
     memory.note_own(shared.state().place);
     memory.flush();
-    // Whoever comes next need not wait for it to run out.
+    // With the lease revoked, the next leader does not have to wait until it expires.
     if let Err(error) = cluster.lease_revoke(lease.id) {
         tracing::debug!(%error, "the lease of the seat was not given back");
     }

@@ -1,16 +1,16 @@
-//! The keys of a store. Everything it has is under one prefix, and nothing else may be.
+//! The keys of a store. All of them are under one prefix, which contains no other keys.
 
-/// Under one prefix.
+/// The keys under one prefix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Keys {
     prefix: Box<str>,
 }
 
-/// A range of keys: the first, and the one after the last.
+/// A range of keys: the first key, and the key after the last.
 pub(super) type Range = (Vec<u8>, Vec<u8>);
 
 impl Keys {
-    /// A prefix is a path: it begins and ends with a slash.
+    /// Normalizes the prefix to a path that starts and ends with a slash.
     pub(super) fn new(prefix: &str) -> Self {
         let inner = prefix.trim_matches('/');
         let prefix = if inner.is_empty() { "/".into() } else { format!("/{inner}/") };
@@ -21,112 +21,113 @@ impl Keys {
         &self.prefix
     }
 
-    /// Those of every prefix that this one is under.
+    /// Returns the keys for every prefix that contains this one.
     pub(super) fn around(&self) -> Vec<Self> {
         let ends = self.prefix.match_indices('/').map(|(at, _)| at);
         let outer = ends.filter(|at| at + 1 < self.prefix.len());
         outer.map(|at| Self::new(&self.prefix[..at])).collect()
     }
 
-    /// A prefix like this one that is under none.
+    /// Returns a similar prefix that lies inside no other prefix.
     pub(super) fn beside(&self) -> String {
         format!("/{}", self.prefix.trim_matches('/').replace('/', "-"))
     }
 
-    /// Which store it is.
+    /// Returns the key that identifies the store.
     pub(super) fn id(&self) -> Vec<u8> {
         self.of("id")
     }
 
-    /// Who leads, as long as its lease lasts.
+    /// Returns the key of the leader. It exists while the leader's etcd lease lasts.
     pub(super) fn leader(&self) -> Vec<u8> {
         self.of("leader")
     }
 
-    /// One of the servers, as long as it is there.
+    /// Returns the key of one server. It exists while that server runs.
     pub(super) fn node(&self, name: &str) -> Vec<u8> {
         self.of(&format!("node/{name}"))
     }
 
-    /// How far the journal goes.
+    /// Returns the key of the journal's head, which contains the position of the last record.
     pub(super) fn head(&self) -> Vec<u8> {
         self.of("head")
     }
 
-    /// There is something that was put back to an earlier state: nobody may lead.
+    /// Returns the key that exists once a server has noticed that etcd was rolled back to an earlier state. While it
+    /// exists, no server may lead.
     pub(super) fn rewound(&self) -> Vec<u8> {
         self.of("rewound")
     }
 
-    /// Nobody takes the seat as long as this is here. Whoever has it keeps it.
+    /// Returns the key that pauses leader changes: while it exists, no server takes over. The current leader continues.
     pub(super) fn pause(&self) -> Vec<u8> {
         self.of("pause")
     }
 
-    /// This node gives the seat up, and does not take it, as long as this is here.
+    /// Returns the key that drains a node: while it exists, that node steps down and does not lead.
     pub(super) fn drain(&self, node: &str) -> Vec<u8> {
         self.of(&format!("drain/{node}"))
     }
 
-    /// The same of all nodes.
+    /// Returns the range of the drain keys of all nodes.
     pub(super) fn drains(&self) -> Range {
         (self.of("drain/"), self.of("drain0"))
     }
 
-    /// All servers that are there.
+    /// Returns the range of the keys of all running servers.
     pub(super) fn nodes(&self) -> Range {
         (self.of("node/"), self.of("node0"))
     }
 
-    /// What a key is called that begins with this word.
+    /// Returns the rest of a key that starts with this word.
     pub(super) fn name_under<'k>(&self, word: &str, key: &'k [u8]) -> Option<&'k str> {
         let name = std::str::from_utf8(key).ok()?.strip_prefix(&*self.prefix)?;
         name.strip_prefix(word)?.strip_prefix('/')
     }
 
-    /// The store has moved elsewhere: nobody may lead.
+    /// Returns the key that exists once the store has moved elsewhere. While it exists, no server may lead.
     pub(super) fn closed(&self) -> Vec<u8> {
         self.of("closed")
     }
 
-    /// One record of the journal.
+    /// Returns the key of one journal record.
     pub(super) fn slot(&self, seq: u64) -> Vec<u8> {
         self.of(&format!("j/{seq:016x}"))
     }
 
-    /// The records from this one on.
+    /// Returns the range of the records from this one on.
     pub(super) fn slots_from(&self, seq: u64) -> Range {
         // '0' comes after '/'.
         (self.slot(seq), self.of("j0"))
     }
 
-    /// The snapshot that counts.
+    /// Returns the key of the manifest of the current snapshot.
     pub(super) fn manifest(&self) -> Vec<u8> {
         self.of("manifest")
     }
 
-    /// One piece of a snapshot.
+    /// Returns the key of one chunk of a snapshot.
     pub(super) fn chunk(&self, name: &str, n: u64) -> Vec<u8> {
         self.of(&format!("snap/{name}/{n:08x}"))
     }
 
-    /// All pieces of a snapshot.
+    /// Returns the range of all chunks of a snapshot.
     pub(super) fn chunks(&self, name: &str) -> Range {
         (self.of(&format!("snap/{name}/")), self.of(&format!("snap/{name}0")))
     }
 
-    /// All pieces of all snapshots.
+    /// Returns the range of all chunks of all snapshots.
     pub(super) fn snapshots(&self) -> Range {
         (self.of("snap/"), self.of("snap0"))
     }
 
-    /// Which snapshot a key is a piece of.
+    /// Returns the name of the snapshot that a key is a chunk of.
     pub(super) fn name_of(&self, key: &[u8]) -> Option<String> {
         let name = std::str::from_utf8(key).ok()?.strip_prefix(&*self.prefix)?;
         name.strip_prefix("snap/")?.split_once('/').map(|(name, _)| name.into())
     }
 
-    /// Everything.
+    /// Returns the range of all keys of the store.
     pub(super) fn all(&self) -> Range {
         let mut end = self.prefix.as_bytes().to_vec();
         if let Some(last) = end.last_mut() {
@@ -135,7 +136,7 @@ impl Keys {
         (self.of(""), end)
     }
 
-    /// Which record a key is.
+    /// Returns the number of the record that a key belongs to.
     pub(super) fn seq_of(&self, key: &[u8]) -> Option<u64> {
         let name = std::str::from_utf8(key).ok()?.strip_prefix(&*self.prefix)?;
         u64::from_str_radix(name.strip_prefix("j/")?, 16).ok()

@@ -1,4 +1,4 @@
-//! One look at etcd: who leads, how far the journal goes and what comes next in it, at one revision and by a quorum.
+//! One read of etcd by a quorum, at one revision: the leader, the position of the journal's head, and the next records.
 
 use leasehold_base::clock::Clock;
 use leasehold_core::mutant;
@@ -9,10 +9,10 @@ use super::keys::Keys;
 use super::value::{self, Drained, HeadValue};
 use crate::{Error, Place};
 
-/// Records that are read at once: together no more than an answer may have.
+/// Maximum records in one read, so that the response does not exceed etcd's size limit.
 const RECORDS_MAX: i64 = 32;
 
-/// The places of what is read.
+/// The index of each result in the response.
 const LEADER: usize = 0;
 const HEAD: usize = 1;
 const SLOTS: usize = 2;
@@ -22,15 +22,15 @@ const CLOSED: usize = 5;
 const PAUSE: usize = 6;
 const DRAINS: usize = 7;
 
-/// What one look shows.
+/// The result of one read.
 pub(super) struct Look {
     answer: TxnResponse,
-    /// When it was read.
+    /// When the response was received, by this machine's boottime.
     pub(super) received: u64,
 }
 
 impl Look {
-    /// Everything from the record `from` on, as far as it fits.
+    /// Reads the records from `from` on, as many as fit, and everything else that a node checks regularly.
     pub(super) fn take(
         cluster: &dyn Cluster,
         keys: &Keys,
@@ -67,22 +67,22 @@ impl Look {
         self.answer.found(REWOUND).is_some()
     }
 
-    /// Is the store still the one of which these bytes say which it is?
+    /// Returns whether the id of the store still has this value.
     pub(super) fn is_of(&self, id: &[u8]) -> bool {
         self.answer.found(ID).is_some_and(|found| found.value == id)
     }
 
-    /// Where the store has moved to, if it has.
+    /// Returns where the store has moved to, if it has.
     pub(super) fn moved_to(&self) -> Option<String> {
         self.answer.found(CLOSED).map(value::moved_to)
     }
 
-    /// Is nobody to take the seat?
+    /// Returns whether leader changes are paused.
     pub(super) fn is_paused(&self) -> bool {
         self.answer.found(PAUSE).is_some()
     }
 
-    /// Is this node not to take the seat, and why?
+    /// Returns how this node is drained, if it is.
     pub(super) fn drained(&self, keys: &Keys, node: &str) -> Option<Drained> {
         let key = keys.drain(node);
         let found = self.answer.found_all(DRAINS).iter().find(|found| found.key == key)?;
@@ -90,13 +90,13 @@ impl Look {
         Some(if is_all { Drained::Wholly } else { Drained::OfLeading })
     }
 
-    /// Are records missing after this place?
+    /// Returns whether records are missing after this place.
     pub(super) fn is_gap(&self, keys: &Keys, place: Place) -> bool {
         let first = self.slots().first().and_then(|slot| keys.seq_of(&slot.key));
         first.is_some_and(|first| first > place.seq + 1) && !mutant!(ApplyOverGap)
     }
 
-    /// How far the journal goes.
+    /// Returns the position of the journal's head.
     pub(super) fn head(&self, keys: &Keys) -> Result<Place, Error> {
         let wiped = || {
             format!(
@@ -109,7 +109,7 @@ impl Look {
         head.place().ok_or_else(|| Error::Refused("the head of the journal is no head".into()))
     }
 
-    /// The revision in which the head was last put.
+    /// Returns the revision in which the head was last put.
     pub(super) fn head_at(&self) -> i64 {
         self.answer.found(HEAD).map_or(0, |found| found.mod_revision)
     }

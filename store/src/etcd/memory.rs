@@ -1,5 +1,5 @@
-//! What a node remembers by itself, in its own folder: how far the journal went at least. If etcd is ever put back to
-//! an earlier state, this is how it is noticed.
+//! Stores in a node's own data directory how far the journal went at least. With this, the node notices if etcd is ever
+//! rolled back to an earlier state.
 
 use std::fmt;
 use std::fs;
@@ -15,34 +15,33 @@ use serde::{Deserialize, Serialize};
 use super::value::{Id, hex, unhex};
 use crate::{Error, Hash, Place};
 
-/// The file.
+/// The name of the file.
 const FILE: &str = crate::folder::MEMORY;
-/// The file that tells two nodes of one name apart.
+/// The name of the file that distinguishes two nodes with the same name.
 const INSTANCE: &str = "instance";
-/// It is not written more often.
+/// The minimum time between two writes of the file.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Of one node.
+/// The memory of one node.
 pub(super) struct Memory {
     folder: PathBuf,
     noted: Option<Noted>,
     written_at: Option<Duration>,
 }
 
-/// What is remembered.
+/// The contents of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Noted {
-    /// Which store.
+    /// The id of the store.
     pub(super) store: String,
-    /// Which generation of it.
     pub(super) generation: u64,
-    /// How often the store had been restored when this generation began.
+    /// How often the store had been restored when this generation started.
     #[serde(default)]
     pub(super) n_restores: u64,
     /// The last record that was known to be durable.
     seq: u64,
     hash: String,
-    /// The boot of this machine in which it was received, and when in it, in nanoseconds.
+    /// The boot of this machine in which that record was received, and the boottime at that moment, in nanoseconds.
     boot: String,
     received: u64,
 }
@@ -58,8 +57,8 @@ impl Noted {
         Place { seq: self.seq, hash: Hash(unhex(&self.hash).unwrap_or_default()) }
     }
 
-    /// Is the generation in etcd an earlier one than this, so that etcd was put back? A restore counts up; a store that
-    /// moved away and back goes on after what is remembered.
+    /// Returns whether the generation in etcd is earlier than this one, which means that etcd was rolled back. A
+    /// restore increases the counter. A store that moved away and back continues after the remembered record.
     pub(super) fn is_later_than(&self, id: &Id) -> bool {
         if self.generation == id.generation || mutant!(EarlierGenerationAccepted) {
             return false;
@@ -67,14 +66,14 @@ impl Noted {
         self.n_restores > id.n_restores || self.n_restores == id.n_restores && self.seq > id.start
     }
 
-    /// When this very record was received in this boot, if that is what is remembered.
+    /// Returns when this record was received, if it is the remembered one and was received in this boot.
     pub(super) fn received(&self, place: Place, boot: BootId) -> Option<u64> {
         (self.place() == place && self.boot == hex(&boot)).then_some(self.received)
     }
 }
 
 impl Memory {
-    /// What the folder remembers. An unreadable file is an error: it is the only thing that notices a step back.
+    /// Reads the file. An unreadable file is an error, because without it a rollback would not be noticed.
     pub(super) fn open(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(FILE);
         let wrong = |error: &dyn std::fmt::Display| {
@@ -92,7 +91,7 @@ impl Memory {
         Ok(Self { folder: folder.into(), noted, written_at: None })
     }
 
-    /// Of the same node.
+    /// Returns another memory of the same node.
     pub(super) fn again(&self) -> Self {
         Self { folder: self.folder.clone(), noted: self.noted.clone(), written_at: None }
     }
@@ -101,7 +100,7 @@ impl Memory {
         self.noted.as_ref()
     }
 
-    /// This record of this store is durable, and was received then. Written now and then.
+    /// Notes that this record of this store is durable, and when it was received. Not every call writes the file.
     pub(super) fn note(&mut self, id: &Id, place: Place, received: (BootId, u64)) {
         let noted = Noted {
             store: id.store.clone(),
@@ -122,7 +121,7 @@ impl Memory {
         }
     }
 
-    /// The same of a record that this node wrote itself. When it was received does not matter then.
+    /// Notes a record that this node wrote itself. Its time of receipt does not matter.
     pub(super) fn note_own(&mut self, place: Place) {
         if let Some(known) = &self.noted {
             let (seq, hash) = (place.seq, hex(&place.hash.0));
@@ -138,7 +137,7 @@ impl Memory {
         }
     }
 
-    /// Writes it at once.
+    /// Writes the file immediately.
     pub(super) fn flush(&mut self) {
         if self.noted.is_none() {
             return;
@@ -158,7 +157,8 @@ impl Memory {
     }
 }
 
-/// Drawn when it is first asked for, and the same in this folder from then on: two nodes of one name differ by it.
+/// Returns the random instance id of this data directory, which is drawn on the first call. It distinguishes two nodes
+/// with the same name.
 pub(super) fn instance(folder: &Path) -> Result<String, Error> {
     let path = folder.join(INSTANCE);
     let wrong = |why: &dyn std::fmt::Display| Error::Refused(format!("{}: {why}", path.display()));
@@ -175,7 +175,7 @@ pub(super) fn instance(folder: &Path) -> Result<String, Error> {
     Ok(instance)
 }
 
-/// Now, by the clock of this boot.
+/// Returns the current boot and boottime.
 pub(super) fn receipt(clock: &dyn Clock) -> (BootId, u64) {
     (clock.boot_id(), clock.boottime())
 }

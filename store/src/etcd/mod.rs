@@ -1,9 +1,10 @@
-//! A store that several machines share: a journal in etcd, one record under each key, written by whoever has the seat.
+//! A store that several machines share: a journal in etcd with one record per key, written by the leader. The leader is
+//! the server that holds the leader key, called the seat in the code.
 //!
-//! etcd is the only thing that agrees on anything. Whatever is written, and every answer that writes nothing, is one
-//! transaction that compares who has the seat and where the journal ends, so that a node that lost the seat without
-//! noticing can neither change nor answer anything. No clock is needed for that; etcd's leases only decide how soon a
-//! seat becomes vacant.
+//! etcd provides all agreement. Every write, and every response that writes nothing, depends on one transaction that
+//! compares the leader key and the end of the journal. So a node that lost leadership without noticing can neither
+//! change the state nor send a response. This requires no clock. etcd's leases only determine how soon another node can
+//! take over.
 
 mod admin;
 mod aide;

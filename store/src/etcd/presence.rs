@@ -1,5 +1,5 @@
-//! A node's own key: where it is, what it runs and how far it has come, for the others to see. It lasts as long as the
-//! node does, and no other process can have the same name meanwhile.
+//! A node's own key, which tells the other nodes its address, its version and its position in the journal. The key
+//! exists while the node runs. No other process can use the same node name in that time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,18 +14,19 @@ use super::keys::Keys;
 use super::value::{self, FORMAT, NodeValue, UnreachedValue, hex};
 use crate::{Error, Health, Peering, Unreached};
 
-/// How long etcd keeps the key of a node that is gone, in seconds.
+/// The TTL of the key in etcd, in seconds, in case the node dies.
 const NODE_TTL: i64 = 5;
-/// How often the key is renewed, and updated if there is news.
+/// How often the key is renewed, and updated if something has changed.
 const KEEP_EVERY: Duration = Duration::from_secs(1);
-/// How long a node waits for the end of another of its name: that one may be gone already, and etcd not know it yet.
+/// How long a node waits for another process with its name to end. That process might have ended already without etcd
+/// noticing yet.
 const NAMESAKE_MAX: Duration = Duration::from_secs(7);
 const NAMESAKE_PAUSE: Duration = Duration::from_millis(200);
-/// Whoever had read everything so long ago has read everything: it looks more often than that, and what it says is not
-/// to change all the time.
+/// A node that has read everything within this time counts as up to date, because nodes poll more often than this. So
+/// the key does not change all the time.
 const BEHIND_AFTER: Duration = Duration::from_secs(3);
 
-/// The key, and a thread that keeps it. It is gone with this.
+/// The key, and a thread that keeps it. Dropping this value deletes the key.
 pub(super) struct Presence {
     aide: Aide<State>,
     progress: Progress,
@@ -33,22 +34,22 @@ pub(super) struct Presence {
 
 #[derive(Default)]
 struct State {
-    /// Why the name is another's by now.
+    /// Why another process has the name by now, if one has.
     lost: Option<String>,
 }
 
-/// How far the node has come. Cheap to clone.
+/// The node's position in the journal. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Progress(Arc<AtomicU64>);
 
 impl Progress {
-    /// It has read or written this record.
+    /// Notes that the node has read or written this record.
     pub(super) fn came_to(&self, seq: u64) {
         self.0.store(seq, Relaxed);
     }
 }
 
-/// What others are told of a node.
+/// The description of a node that other nodes can read.
 pub(super) struct Described<'a> {
     pub(super) node: &'a str,
     pub(super) instance: &'a str,
@@ -60,7 +61,8 @@ pub(super) struct Described<'a> {
 }
 
 impl Presence {
-    /// Puts the key. A process of another data folder that has the name is waited for, and then given way to.
+    /// Creates the key. If a process with another data directory has the name, waits for it to end, and fails if it
+    /// does not.
     pub(super) fn begin(
         cluster: Arc<dyn Cluster>,
         keys: &Keys,
@@ -100,7 +102,7 @@ impl Presence {
         Ok(Self { aide, progress })
     }
 
-    /// It has read or written this record.
+    /// Notes that the node has read or written this record.
     pub(super) fn came_to(&self, seq: u64) {
         self.progress.came_to(seq);
     }
@@ -109,33 +111,34 @@ impl Presence {
         self.progress.clone()
     }
 
-    /// Why the name is another's by now, if it is.
+    /// Returns why another process has the name by now, if one has.
     pub(super) fn lost(&self) -> Option<String> {
         self.aide.state().lost.clone()
     }
 }
 
-/// The key and what stands there.
+/// The key and its value.
 struct Card {
     key: Vec<u8>,
     node: String,
     value: NodeValue,
-    /// As it was last put.
+    /// The value as it was last written.
     put: Option<Vec<u8>>,
     lease: i64,
 }
 
 /// Why the key is not ours.
 enum Claim {
-    /// Another process is called the same.
+    /// Another process has the same name.
     Taken(String),
-    /// etcd did not say.
+    /// etcd did not respond properly.
     Unknown(String),
 }
 
 impl Card {
-    /// Puts the key with a new lease, where nobody's is or one of an earlier process of the same folder. While a
-    /// process runs, none other can have its folder; whoever finds another one there has a copy of it.
+    /// Puts the key with a new lease, if it does not exist or belongs to an earlier process of the same data directory.
+    /// A data directory is locked while its process runs. So a process that finds a running one with the same instance
+    /// id has a copy of that directory.
     fn claim(&mut self, cluster: &dyn Cluster, may_succeed: bool) -> Result<(), Claim> {
         let unknown = |error: leasehold_etcd::Error| Claim::Unknown(error.to_string());
         let lease = cluster.lease_grant(NODE_TTL).map_err(unknown)?.id;
@@ -163,7 +166,7 @@ impl Card {
             match value::decode::<NodeValue>(&self.key, &found.value) {
                 Ok(theirs) if self.is_own(&theirs, may_succeed) => {}
                 Ok(theirs) => return Err(Claim::Taken(self.taken(&theirs))),
-                // No server wrote that, and none keeps it.
+                // No server wrote this value, and no server keeps the key.
                 Err(why) if found.lease == 0 => {
                     tracing::warn!(%why, "the key of this server is put anew");
                 }
@@ -193,7 +196,7 @@ impl Card {
         )
     }
 
-    /// Keeps the key, and says what is new.
+    /// Renews the key, and updates its value.
     fn keep(
         &mut self,
         cluster: &dyn Cluster,
@@ -241,7 +244,7 @@ fn keep(
                 }
             }
             Err(Claim::Unknown(why)) => {
-                // What was put may or may not be there: it is compared with what is, the next time.
+                // It is unknown whether the last write took effect. The next claim compares the key's value.
                 tracing::debug!(%why, "the key of this node could not be kept");
             }
             Err(Claim::Taken(why)) => {

@@ -1,4 +1,4 @@
-//! Reading a whole store: its snapshot, and every record up to its head.
+//! Reads a whole store: its snapshot, and every record up to its head.
 
 use std::time::Duration;
 
@@ -16,40 +16,39 @@ use super::snapshot;
 use super::value::Id;
 use crate::{Broken, Error, Place, Told, Witness};
 
-/// Records may be trimmed while they are being read, but not so often in a row.
+/// The maximum number of times in a row that records may be trimmed while they are being read.
 const GAPS_MAX: u32 = 5;
-/// How long etcd may be silent.
+/// How long etcd may be unavailable.
 const SILENT_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What it takes to read.
+/// The parameters of a read.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'a> {
     pub(super) cluster: &'a dyn Cluster,
     pub(super) keys: &'a Keys,
     pub(super) clock: &'a dyn Clock,
     pub(super) limits: &'a Limits,
-    /// The node that reads; empty: nobody in particular.
+    /// The node that reads. Empty: no particular node.
     pub(super) node: &'a str,
-    /// Who is shown what was read.
+    /// Receives the state after each read, in tests.
     pub(super) witness: Option<&'a Witness>,
 }
 
-/// Everything that is there.
+/// The result of reading the whole store.
 pub(super) struct Read {
     pub(super) follower: Follower,
-    /// What happened in every record after this one is told.
+    /// `told` contains the events of every record after this one.
     pub(super) told_after: u64,
     pub(super) told: Vec<Told>,
-    /// The look that showed the end of it.
+    /// The last read, which showed the end of the journal.
     pub(super) look: Look,
 }
 
-/// Why there is nothing to go by.
+/// Why the store could not be read completely.
 pub(super) enum Unread {
-    /// It could not be read.
     Failed(Error),
-    /// It was read, as far as it can be.
+    /// The store was read, but is broken.
     Broken(Broken),
 }
 
@@ -66,7 +65,7 @@ impl From<Error> for Unread {
 }
 
 impl<'a> Reading<'a> {
-    /// By nobody in particular.
+    /// Returns the parameters of a read by no particular node.
     pub(super) fn of_nobody(
         cluster: &'a dyn Cluster,
         keys: &'a Keys,
@@ -76,12 +75,12 @@ impl<'a> Reading<'a> {
         Self { cluster, keys, clock, limits, node: "", witness: None }
     }
 
-    /// Everything from the record `from` on, as far as it fits, and who leads.
+    /// Reads the records from `from` on, as many as fit, and the leader.
     pub(super) fn look(&self, from: u64) -> Result<Look, String> {
         Look::take(self.cluster, self.keys, self.clock, from)
     }
 
-    /// Adds the records that a look has shown.
+    /// Applies the records of one read.
     pub(super) fn take_in(
         &self,
         follower: &mut Follower,
@@ -94,12 +93,12 @@ impl<'a> Reading<'a> {
         Ok(told)
     }
 
-    /// Which store it is, and the bytes that say so.
+    /// Reads the id of the store, decoded and as bytes.
     pub(super) fn id(&self) -> Result<(Id, Vec<u8>), Error> {
         self.id_of(None)
     }
 
-    /// The same for a node that remembers this of it.
+    /// Reads the id of the store, for a node that remembers `noted` of it.
     pub(super) fn id_of(&self, noted: Option<&Noted>) -> Result<(Id, Vec<u8>), Error> {
         let found = self.patiently(|| init::find(self.cluster, self.keys))?;
         let missing = || match noted {
@@ -111,7 +110,7 @@ impl<'a> Reading<'a> {
         Ok((id, bytes))
     }
 
-    /// All of it. This place was known to be durable before.
+    /// Reads everything. The record `acknowledged` was known to be durable before.
     pub(super) fn all(&self, acknowledged: Option<Place>) -> Result<Read, Unread> {
         let begin = || Ok::<_, Error>(self.patiently(|| self.begin())?.expecting(acknowledged));
         let mut follower = begin()?;
@@ -120,7 +119,7 @@ impl<'a> Reading<'a> {
         let look = loop {
             let look = self.patiently(|| self.look(follower.place().seq + 1))?;
             if look.is_gap(self.keys, follower.place()) && n_gaps < GAPS_MAX {
-                // They are in a snapshot by now.
+                // The missing records are in a newer snapshot by now.
                 n_gaps += 1;
                 follower = begin()?;
                 (told_after, told) = (follower.place().seq, Vec::new());
@@ -139,7 +138,7 @@ impl<'a> Reading<'a> {
         Ok(Read { follower, told_after, told, look })
     }
 
-    /// What is in the snapshot, if there is one.
+    /// Starts with the state of the snapshot, if there is one.
     fn begin(&self) -> Result<Follower, String> {
         let (manifest, _) = snapshot::find(self.cluster, self.keys)?;
         let (limits, received) = (self.limits.clone(), receipt(self.clock));
@@ -148,7 +147,7 @@ impl<'a> Reading<'a> {
         Ok(follower.read_by(self.node))
     }
 
-    /// Asks again for a while.
+    /// Repeats a request for a while if it fails.
     pub(super) fn patiently<T>(&self, ask: impl Fn() -> Result<T, String>) -> Result<T, Error> {
         let began = pace::now();
         loop {
@@ -166,7 +165,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Nothing follows this place, and its head is another.
+/// Returns the error for a journal that ends at this place, although its head names another one.
 pub(super) fn cut_off(place: Place, head: Place) -> Broken {
     if head.seq > place.seq {
         return Broken::Damaged(format!(

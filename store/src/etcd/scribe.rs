@@ -1,7 +1,7 @@
-//! Takes snapshots while somebody leads, so that the journal does not grow for ever: a thread of its own, which holds
-//! nobody up. Each snapshot is made from the one before and the records since, as a start would do it: so each proves
-//! that the one before can be read. If it cannot, because something is missing in etcd, whoever leads still has it
-//! all in memory: then the next snapshot is made from that.
+//! Takes snapshots while this server leads, so that the journal does not grow indefinitely. A separate thread does
+//! this, so it delays no request. Each snapshot is made from the previous snapshot and the records since, in the same
+//! way as a start reads them. So each snapshot proves that the previous one is readable. If that fails because keys are
+//! missing in etcd, the leader still has the state in memory, and the next snapshot is made from that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,25 +21,26 @@ use super::snapshot::{self, CHUNK_BYTES, Manifest, Origin};
 use super::value;
 use crate::{Error, Health};
 
-/// After a snapshot that failed, the next is not tried before this.
+/// The minimum time between a failed snapshot and the next attempt.
 const PAUSE: Duration = Duration::from_secs(5);
-/// After so many in a row that failed, what is in etcd is not relied on any more.
+/// After this many failures in a row, the next snapshot is made from memory instead of from etcd.
 const FAILURES_MAX: u32 = 3;
-/// How long the next record may be in coming, from which on the state is known.
+/// How long to wait for the next record, after which the state in memory is known to be durable.
 const STATE_WITHIN: Duration = Duration::from_secs(10);
 
 /// When a snapshot is taken, and how fast it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshots {
-    /// When the journal since the last one has so many bytes, and at least as many as that one.
+    /// A snapshot is due when the journal since the last one has this many bytes, and at least as many as that
+    /// snapshot.
     pub bytes_min: u64,
-    /// Or when it has so many records.
+    /// A snapshot is also due when the journal since the last one has this many records.
     pub records_max: u64,
-    /// So fast, so that nobody who appends waits long.
+    /// The maximum speed at which a snapshot is written, so that it does not delay appends for long.
     pub bytes_per_second: u64,
-    /// Whoever has just come to lead has more urgent things to do for so long.
+    /// How long a new leader waits before its first snapshot, because it has more urgent work then.
     pub first_after: Duration,
-    /// How often it is counted whether everything is there.
+    /// How often the keys in etcd are counted, to notice missing ones.
     pub check_every: Duration,
 }
 
@@ -55,7 +56,7 @@ impl Default for Snapshots {
 }
 
 impl Snapshots {
-    /// After so many records, however long they are, and as fast as possible.
+    /// Takes a snapshot after this many records, regardless of their size, and writes it as fast as possible.
     pub const fn every(records_max: u64) -> Self {
         Self {
             bytes_min: u64::MAX,
@@ -67,7 +68,7 @@ impl Snapshots {
     }
 }
 
-/// What it takes to take one.
+/// The parameters of the thread that takes snapshots.
 pub(super) struct Desk {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) keys: Keys,
@@ -77,7 +78,7 @@ pub(super) struct Desk {
     pub(super) health: Arc<Health>,
 }
 
-/// The thread that takes them. It ends with this.
+/// The thread that takes snapshots. Dropping this value ends it.
 pub(super) struct Scribe {
     aide: Aide<State>,
     when: Snapshots,
@@ -85,7 +86,7 @@ pub(super) struct Scribe {
 
 #[derive(Default)]
 pub(super) struct State {
-    /// The last record that is durable.
+    /// The last durable record.
     seq: u64,
     /// Records up to this one are in a snapshot.
     through: u64,
@@ -93,22 +94,22 @@ pub(super) struct State {
     n_bytes: u64,
     /// Bytes of the last snapshot.
     n_bytes_before: u64,
-    /// The state is to come from memory.
+    /// Whether the state in memory is requested, because keys are missing in etcd.
     is_torn: bool,
-    /// It has come: as of which record, and its bytes.
+    /// The state from memory, if it has arrived: its last record, and its bytes.
     image: Option<(Origin, Vec<u8>)>,
 }
 
-/// What a snapshot is made from.
+/// The source of a snapshot.
 enum Source {
-    /// The one before, and the records up to this one at least.
+    /// The previous snapshot, and the records up to at least this one.
     Etcd(u64),
-    /// What whoever leads has in memory.
+    /// The state that the leader has in memory.
     Memory,
 }
 
 impl Scribe {
-    /// The journal goes as far as `seq`. So much of it was read before.
+    /// Starts the thread. The journal goes up to `seq`, and `read` is the part of it that was read before.
     pub(super) fn start(desk: Desk, seq: u64, read: Volume) -> Result<Self, Error> {
         let (state, when) = (State { seq, ..State::default() }, desk.when);
         let aide = Aide::start("snapshots", state, move |shared| {
@@ -118,7 +119,7 @@ impl Scribe {
         Ok(Self { aide, when })
     }
 
-    /// A record of so many bytes is durable.
+    /// Notes that a record of this size is durable.
     pub(super) fn appended(&self, seq: u64, n_bytes: usize) {
         let mut state = self.aide.state();
         state.seq = seq;
@@ -130,31 +131,32 @@ impl Scribe {
         }
     }
 
-    /// Records up to this one are in a snapshot, and may go.
+    /// Returns the last record that is in a snapshot. It and all earlier ones can be trimmed.
     pub(super) fn through(&self) -> u64 {
         self.aide.state().through
     }
 
-    /// Is something missing in etcd, so that the state is wanted?
+    /// Returns whether the state in memory is requested, because keys are missing in etcd.
     pub(super) fn is_torn(&self) -> bool {
         let state = self.aide.state();
         state.is_torn && state.image.is_none()
     }
 
-    /// This is the state as of this record, which is durable.
+    /// Delivers the state as of this record, which is durable.
     pub(super) fn mend(&self, origin: Origin, machine: &Machine) {
         self.aide.state().image = Some((origin, image::encode(machine)));
         self.aide.ring();
     }
 
-    /// No more snapshots.
+    /// Ends the thread.
     pub(super) fn leave(&mut self) {
         self.aide.leave();
     }
 }
 
 impl State {
-    /// Up to which record a snapshot is to be taken, if one is due, and how many bytes will be in it that are in none.
+    /// Returns up to which record a snapshot is to be taken, if one is due, and how many bytes of records it will newly
+    /// contain.
     fn due(&self, when: Snapshots) -> Option<(u64, u64)> {
         let is_long = self.n_bytes >= when.bytes_min.max(self.n_bytes_before);
         let are_many = self.seq.saturating_sub(self.through) >= when.records_max;
@@ -170,7 +172,7 @@ impl State {
 
 impl Desk {
     fn work(&self, shared: &Shared<State>, read: Volume) {
-        // What is there already may be trimmed: the one before us may not have come to it.
+        // Records in the existing snapshot can be trimmed immediately: the previous leader might not have done that.
         let mut known = snapshot::find(&*self.cluster, &self.keys).ok().and_then(|found| found.0);
         if let Some(manifest) = &known {
             self.done(shared, manifest, 0);
@@ -203,7 +205,8 @@ impl Desk {
         }
     }
 
-    /// What the next snapshot is made from, and how many bytes will be in it that are in none; `None`: it is over.
+    /// Waits until the next snapshot is due. Returns its source, and how many bytes of records it will newly contain.
+    /// Returns `None` if the thread is to end.
     fn next(
         &self,
         shared: &Shared<State>,
@@ -219,7 +222,7 @@ impl Desk {
                 Waited::Found((seq, n_bytes)) => return Some((Source::Etcd(seq), n_bytes)),
                 Waited::InVain => {}
             }
-            // It may not have been there at the beginning, or could not be read.
+            // The snapshot might not have existed at the start, or might have been unreadable.
             let Ok((found, _)) = snapshot::find(&*self.cluster, &self.keys) else { continue };
             let known = known.or(found.as_ref());
             if let Ok(Some(what)) = census::missing(&*self.cluster, &self.keys, known) {
@@ -234,7 +237,6 @@ impl Desk {
         self.health.pulse().snapshot(manifest.wall_ms);
     }
 
-    /// Takes a snapshot.
     fn take(&self, shared: &Shared<State>, source: Source) -> Result<Manifest, String> {
         let Self { cluster, keys, limits, .. } = self;
         let (before, before_at) = snapshot::find(&**cluster, keys)?;
@@ -247,7 +249,7 @@ impl Desk {
             shared.state().through = origin.place.seq;
         }
         self.write(shared, &manifest, &bytes)?;
-        // Whatever was written can be read, and is the same state.
+        // Reads the snapshot back, to make sure that it is readable and has the same state.
         let read = manifest.read_back(&**cluster, keys)?;
         drop(image::decode(&read, limits.clone(), 0)?);
         let at = self.commit(&manifest, before_at)?;
@@ -259,10 +261,10 @@ impl Desk {
         Ok(manifest)
     }
 
-    /// A state that has at least the records up to this one, as it is in etcd.
+    /// Reads a state from etcd that contains at least the records up to this one.
     fn read(&self, before: Option<&Manifest>, seq: u64) -> Result<(Origin, Vec<u8>), String> {
         let Self { cluster, keys, limits, .. } = self;
-        // What time it is does not matter here.
+        // The time of receipt does not matter here.
         let received = Default::default();
         let mut follower = Follower::begin(&**cluster, keys, before, limits.clone(), received)?;
         while follower.place().seq < seq {
@@ -278,7 +280,7 @@ impl Desk {
         Ok((origin, image::encode(&follower.machine)))
     }
 
-    /// The state as it is in memory after the next record.
+    /// Returns the state in memory as of the next record.
     fn remembered(shared: &Shared<State>) -> Result<(Origin, Vec<u8>), String> {
         shared.state().is_torn = true;
         let waited = shared.wait(STATE_WITHIN, |state| state.image.take());
@@ -307,7 +309,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Puts the manifest, if the one it follows is still there; in which revision.
+    /// Puts the manifest if the one it replaces is still current. Returns the revision.
     fn commit(&self, manifest: &Manifest, before_at: i64) -> Result<i64, String> {
         let (key, value) = (self.keys.manifest(), value::encode(manifest));
         let txn = self.tenure.txn(&self.keys).when(key.clone(), When::PutAt(before_at));

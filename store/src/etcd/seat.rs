@@ -1,4 +1,4 @@
-//! The seat of a store in etcd: following whoever has it, and taking it when nobody does.
+//! One node's part in a store in etcd: follows the leader, and takes over when there is no leader.
 
 mod options;
 mod takeover;
@@ -27,25 +27,26 @@ use super::space::{SpaceWatch, Watching};
 use super::value::{self, Drained, Id, RewoundValue, leader_in};
 use crate::{Broken, Error, Followed, Health, Leader, News, NodeFolder, Place, Seat, Taken, Told};
 
-/// How long etcd keeps the seat of a leader that is gone, in seconds.
+/// The TTL of the leader key in etcd, in seconds, in case the leader dies.
 const SEAT_TTL: i64 = 2;
-/// After a takeover that failed, the next is not tried before this.
+/// The minimum time between a failed takeover and the next attempt.
 const BACK_OFF: Duration = Duration::from_millis(500);
-/// What is wrong is not said more often than this.
+/// The minimum time between two log messages about the same trouble.
 const TROUBLE_EVERY: Duration = Duration::from_secs(3);
-/// A leader that is seen for so long is alive: a seat that was put back with the rest of etcd has run out by then.
+/// A leader seen for this long is alive: a leader key that was rolled back along with the rest of etcd has expired by
+/// then.
 const LIVE_AFTER: Duration = Duration::from_secs(10);
 
-/// However fast a leader writes, nobody looks more often than this: each look has etcd's members agree on something.
+/// Minimum poll interval, however fast the leader writes: each poll costs etcd a quorum round.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Which store it is, and the bytes that say so.
+/// The id of the store, decoded and as bytes.
 struct Known {
     id: Id,
     bytes: Vec<u8>,
 }
 
-/// One node's part in the seat.
+/// One node's part in a store in etcd.
 pub struct EtcdSeat {
     cluster: Arc<dyn Cluster>,
     keys: Keys,
@@ -53,38 +54,39 @@ pub struct EtcdSeat {
     folder: NodeFolder,
     clock: Arc<dyn Clock>,
     memory: Memory,
-    /// Not there at first, and after a time in the seat.
+    /// `None` at first, and after this node has led.
     follower: Option<Follower>,
-    /// What it read while the seat could not be had after all.
+    /// Events that the follower read during a takeover that then failed. They have not been reported yet.
     untold: Vec<Told>,
     id: Option<Known>,
     leader: Option<Leader>,
-    /// Drawn once for the folder.
+    /// The random instance id of the data directory.
     instance: String,
-    /// Its own key, once it has read the store.
+    /// The node's own key in etcd, created after it has read the store.
     presence: Option<Presence>,
-    /// It had read everything when it last looked.
+    /// Whether it had read the whole journal at its last poll.
     is_whole: bool,
-    /// It knows that what is in etcd is what was there last, and not an earlier state that was put back.
+    /// Whether it may lead: it knows that etcd contains the latest state, and not an earlier one that was rolled back
+    /// to.
     may_lead: bool,
-    /// Since when the same leader was seen, and in which revision it took the seat.
+    /// The creation revision of the current leader key, and since when it has been seen.
     leader_since: Option<(i64, Duration)>,
     rest_until: Option<Duration>,
-    /// When it last looked and found everything, by the clock it sleeps by.
+    /// When it last polled and found that it had read everything, by the clock it sleeps by.
     looked_at: Option<Duration>,
-    /// There was something new when it last looked. As long as there is, being told of each record would cost etcd more
-    /// than being asked now and then.
+    /// Whether the last poll found something new. As long as it does, polling costs etcd less than a watch that reports
+    /// each record.
     is_busy: bool,
-    /// What was last said to be wrong, and when.
+    /// The last reported trouble, and when it was reported.
     trouble: Option<(String, Duration)>,
     health: Arc<Health>,
     space: Option<SpaceWatch>,
-    /// How long it does not lead again after the others could not reach it.
+    /// How long it does not lead again after the other servers could not reach it.
     back_off: Arc<Mutex<BackOff>>,
 }
 
 impl EtcdSeat {
-    /// Takes part under this prefix, and remembers what it has seen in this folder.
+    /// Joins the store under this prefix. The node stores in `folder` how far it has read the journal.
     pub fn new(
         cluster: Arc<dyn Cluster>,
         prefix: &str,
@@ -120,7 +122,7 @@ impl EtcdSeat {
         })
     }
 
-    /// Looks from now on how much room etcd has left.
+    /// Starts to monitor how much space etcd has left.
     pub fn watching_space(mut self, watching: Watching) -> Result<Self, Error> {
         let (cluster, health) = (self.cluster.clone(), self.health.clone());
         self.space = Some(SpaceWatch::start(cluster, watching, health)?);
@@ -139,7 +141,7 @@ impl EtcdSeat {
         self.memory = Memory::open(self.folder.path())?;
         let noted = self.memory.noted().cloned();
         let (id, bytes) = self.reading().id_of(noted.as_ref())?;
-        // What is known of another generation says nothing of this one.
+        // Knowledge of another generation does not apply to this one.
         self.may_lead &= self.id.as_ref().is_some_and(|known| known.bytes == bytes);
         self.id = Some(Known { id: id.clone(), bytes });
         if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
@@ -151,7 +153,7 @@ impl EtcdSeat {
                 noted.n_restores, id.n_restores
             )));
         }
-        // Another generation was restored by an operator, who knows that it is not what it was.
+        // A different generation comes from an operator's restore, which changes the journal intentionally.
         let noted = noted.filter(|noted| noted.generation == id.generation);
         let acknowledged = noted.as_ref().map(|noted| noted.place());
         let boot = self.clock.boot_id();
@@ -178,7 +180,7 @@ impl EtcdSeat {
         Ok(News::State(Followed { generation, seq, last, told_after, told }))
     }
 
-    /// Has the others see it, once it knows that this is its store.
+    /// Creates the node's own key, once it is certain that this is its store.
     fn be_present(&mut self, seq: u64) -> Result<(), Error> {
         let Options { node, address, peering, never_lead, .. } = &self.options;
         if let (Some(peering), None) = (peering, &self.presence) {
@@ -192,8 +194,8 @@ impl EtcdSeat {
         Ok(())
     }
 
-    /// It cannot be read. Whoever leads has everything in memory and goes on, unless what is there is not what was
-    /// there.
+    /// Returns the error for a store that cannot be read. A leader has the whole state in memory and continues, unless
+    /// the store was replaced by another one.
     fn broken(&mut self, broken: Broken) -> Error {
         match broken {
             Broken::Another(why) => self.put_back(why),
@@ -207,8 +209,9 @@ impl EtcdSeat {
         }
     }
 
-    /// What is there is not what was there: nobody may lead before an operator has looked at it. If one just has, the
-    /// store is of another generation by now, and what is wrong with the one before does not matter.
+    /// Records that etcd was rolled back, so that no server leads before an operator has intervened. If an operator has
+    /// just restored the store, its generation has changed. Then nothing is recorded, because the problem concerns the
+    /// previous generation.
     fn put_back(&mut self, why: String) -> Error {
         let text = value::encode(&RewoundValue {
             node: self.options.node.to_string(),
@@ -234,7 +237,7 @@ impl EtcdSeat {
         let found = look.leader();
         let created_at = found.map(|found| found.create_revision);
         if found.is_some() {
-            // It failed because somebody else was quicker.
+            // The last takeover failed because another server was faster, so a pause is not necessary.
             self.rest_until = None;
         }
         let now = pace::now();
@@ -247,7 +250,7 @@ impl EtcdSeat {
         self.leader = found.and_then(leader_in);
     }
 
-    /// This record is durable, and was received then: by an earlier process of this node, perhaps.
+    /// Notes that this record is durable, and when it was received, possibly by an earlier process of this node.
     fn note(&mut self, place: Place, received: Option<u64>) {
         self.presence.iter().for_each(|presence| presence.came_to(place.seq));
         let Some(Known { id, .. }) = &self.id else { return };
@@ -255,7 +258,7 @@ impl EtcdSeat {
         self.memory.note(id, place, (boot, received.unwrap_or(now)));
     }
 
-    /// Can the seat be taken, as far as a look shows that had nothing else to tell?
+    /// Decides whether this node can take over, after a poll that found no new records.
     fn prospect(&mut self, look: &Look, is_whole: bool, drained: Option<Drained>) -> News {
         if look.is_rewound() {
             let why = "etcd was put back to an earlier state: nobody may lead before `leasehold restore --store`";
@@ -285,7 +288,8 @@ impl EtcdSeat {
         if is_vacant && !is_resting { News::Vacant } else { News::Quiet }
     }
 
-    /// Says what is wrong, once. Where members of etcd are troubled in different ways, they would take turns for ever.
+    /// Logs what is wrong, once. Without the minimum interval, differing errors of several etcd members would alternate
+    /// in the log indefinitely.
     fn troubled(&mut self, why: String) -> News {
         let now = pace::now();
         let is_news = |(said, at): &(String, Duration)| {
@@ -379,7 +383,7 @@ impl Seat for EtcdSeat {
         let watch = self.watch(&tenure);
         let lasts = Duration::from_secs(lease.ttl.unsigned_abs());
         let keeper = Keeper::start(cluster, lease, place, memory, (compaction, watch, health))?;
-        // From here on the seat is given back if anything goes wrong.
+        // From here on, any error releases the leader key, because the keeper is dropped.
         let mut told = Vec::new();
         let caught_up = self.caught_up(&mut follower, &mut told, &tenure)?;
         match caught_up.map(|head_at| self.found(head_at)).transpose() {
@@ -387,7 +391,7 @@ impl Seat for EtcdSeat {
                 self.seated(CaughtUp { follower, told, found }, tenure, (keeper, lasts))
             }
             failed => {
-                // What was read need not be read again.
+                // Keeps the records that were read, so that they need not be read again.
                 (self.follower, self.untold) = (Some(follower), told);
                 failed.map(|_| None)
             }
@@ -412,7 +416,7 @@ impl Seat for EtcdSeat {
     fn leave(&mut self) {
         self.presence = None;
         self.space = None;
-        // Whoever had the seat last has written down more than we know.
+        // If this node led since, the leader's keeper has stored a later record than this memory knows.
         if self.follower.is_some() {
             self.memory.flush();
         }

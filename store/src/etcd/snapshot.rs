@@ -1,4 +1,5 @@
-//! The state as of one record, so that the records before it can go: chunks under keys, and a manifest that names them.
+//! Snapshots: the state as of one record, so that earlier records can be deleted. A snapshot consists of chunks under
+//! separate keys, and a manifest that names them.
 
 use leasehold_base::clock::Moment;
 use leasehold_core::{Limits, Machine, mutant};
@@ -13,33 +14,33 @@ use super::value::{self, HeadValue, hex, unhex};
 use crate::{Hash, Place};
 use leasehold_core::Timestamp;
 
-/// Small enough that no append waits long behind one.
+/// The size of a chunk. It is small, so that an append does not wait long behind one.
 pub(super) const CHUNK_BYTES: usize = 128 << 10;
-/// Chunks that are read at once.
+/// Maximum chunks in one read.
 const CHUNKS_MAX: i64 = 64;
 
-/// What a snapshot is, and where.
+/// Describes a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
-    /// The last record that is in it.
+    /// The last record in the snapshot.
     pub(super) through: HeadValue,
-    /// Its epoch, who wrote it, and when: boot id, time since boot, lock time, wall clock.
+    /// The record's epoch, writer and time: boot id, time since boot, lock time, wall clock.
     pub(super) epoch: u64,
     pub(super) node: String,
     boot: String,
     boottime: u64,
     lock_time: u64,
     pub(super) wall_ms: i64,
-    /// What its chunks are called.
+    /// The name in the keys of its chunks.
     pub(super) name: String,
     pub(super) n_chunks: u64,
     pub(super) n_bytes: u64,
     hash: String,
-    /// The one before, which is kept.
+    /// The name of the previous snapshot, which is kept.
     pub(super) previous: Option<String>,
 }
 
-/// A state, and the last record that is in it.
+/// The position of a state: the last record that it contains.
 pub(super) struct Origin {
     pub(super) place: Place,
     pub(super) epoch: u64,
@@ -81,13 +82,13 @@ impl Manifest {
         })
     }
 
-    /// The same state as of another record, which changed nothing in it.
+    /// Returns the manifest of the same state as of another record, which changed nothing in it.
     pub(super) fn through(self, origin: &Origin) -> Self {
         let Self { name, n_chunks, n_bytes, hash, previous, .. } = self;
         Self { name, n_chunks, n_bytes, hash, previous, ..Self::new(origin, &[], None) }
     }
 
-    /// Writes one of its pieces, as long as the seat is ours.
+    /// Writes one chunk, if the leader key is still ours.
     pub(super) fn put(
         &self,
         cluster: &dyn Cluster,
@@ -101,13 +102,13 @@ impl Manifest {
         if answer.succeeded { Ok(()) } else { Err("the seat is lost".into()) }
     }
 
-    /// Its bytes, which must be what was written. A manifest that was read by a quorum names what cannot change any
-    /// more, and what is missing or different shows in the hash: any member may be asked for that.
+    /// Reads the bytes and checks their hash. The manifest was read by a quorum, so its chunks do not change any more,
+    /// and a missing or different chunk fails the check. That is why any single member may serve this read.
     fn read(&self, cluster: &dyn Cluster, keys: &Keys) -> Result<Vec<u8>, String> {
         self.read_from(cluster, keys, true)
     }
 
-    /// The same right after it was written, which not every member may know yet.
+    /// Reads the bytes right after they were written, when not every member might have them yet.
     pub(super) fn read_back(&self, cluster: &dyn Cluster, keys: &Keys) -> Result<Vec<u8>, String> {
         self.read_from(cluster, keys, false)
     }
@@ -142,7 +143,7 @@ impl Manifest {
     }
 }
 
-/// The snapshot there is, and the revision in which its manifest was put; 0: there is none.
+/// Reads the manifest of the current snapshot, and the revision in which it was put, or 0 if there is no snapshot.
 pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<(Option<Manifest>, i64), String> {
     let key = keys.manifest();
     let txn = Txn::default().then(Op::Get(key.clone())).request();
@@ -151,7 +152,7 @@ pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<(Option<Manifes
     Ok((Some(value::decode(&key, &found.value)?), found.mod_revision))
 }
 
-/// The state that is in a snapshot.
+/// Reads the state in a snapshot.
 pub(super) fn load(
     cluster: &dyn Cluster,
     keys: &Keys,
@@ -162,8 +163,8 @@ pub(super) fn load(
     image::decode(&bytes, limits, u128::from_le_bytes(leasehold_base::random::bytes()))
 }
 
-/// Deletes every snapshot but this one and the one before, as long as this is the one that counts: its manifest was put
-/// in this revision.
+/// Deletes all snapshots except this one and the previous one, if this one is still current: its manifest was put in
+/// the revision `at`.
 pub(super) fn clean_up(
     cluster: &dyn Cluster,
     keys: &Keys,

@@ -1,5 +1,5 @@
-//! How much room etcd has left. When it has none it refuses whatever needs room, and with it that anybody takes over:
-//! so nothing more is granted long before.
+//! Monitors how much space etcd has left. An etcd without space rejects every write, so not even a leader change is
+//! possible. To prevent that, the server stops granting locks long before.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use crate::{Error, Health, Room};
 
-/// Of its quota etcd may use so many parts of a hundred before nothing more is granted. There is room again by itself
-/// once etcd has compacted.
+/// The part of its quota that etcd may use, in percent, before no more locks are granted. Locks are granted again
+/// automatically once compaction has freed enough.
 const FULL_PERCENT: u64 = 80;
-/// The same of its file, by whose size etcd itself refuses. It never shrinks by itself, and what is empty in it is used
-/// again before it grows: so it may come nearer.
+/// The same for etcd's database file, whose size etcd compares with the quota. The file never shrinks automatically,
+/// but its free pages are reused before it grows. So it may come closer to the quota.
 const FILE_FULL_PERCENT: u64 = 90;
-/// What etcd calls the alarm.
+/// etcd's name of the alarm.
 const NO_SPACE: &str = "NOSPACE";
 
-/// How room is watched.
+/// How the space is monitored.
 #[derive(Clone, Copy, Debug)]
 pub struct Watching {
-    /// How many bytes a member of etcd may use (`--quota-backend-bytes`), unless it tells so itself, as newer ones do.
+    /// The quota of an etcd member in bytes (`--quota-backend-bytes`), for etcd versions that do not report it.
     pub quota: u64,
-    /// How often to look.
+    /// How often the space is checked.
     pub every: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Default for Watching {
     }
 }
 
-/// A thread that looks at it. It ends with this.
+/// A thread that checks the space. Dropping this value ends it.
 pub(super) struct SpaceWatch {
     _thread: Aide<()>,
 }
@@ -52,7 +52,7 @@ impl SpaceWatch {
             loop {
                 let (answers, endpoints) = (cluster.status(), cluster.endpoints());
                 silent.look(&endpoints, &answers);
-                // If nobody answers it is as it was.
+                // If no member responds, the last result is kept.
                 let room = worst(&answers, watching.quota).unwrap_or_else(|| health.room());
                 let room = Room { n_silent: silent.0.len() as u64, ..room };
                 say(&said, &room);
@@ -74,12 +74,12 @@ impl SpaceWatch {
 
 type Answer = Result<StatusResponse, leasehold_etcd::Error>;
 
-/// The members that do not answer. As long as a majority does, nobody else notices.
+/// The members that do not respond. As long as a majority responds, the cluster works and the outage is easy to miss.
 #[derive(Default)]
 struct Silent(BTreeSet<String>);
 
 impl Silent {
-    /// Says which of them fell silent, and which answer again.
+    /// Logs which members have stopped responding, and which respond again.
     fn look(&mut self, endpoints: &[String], answers: &[Answer]) {
         for (member, answer) in endpoints.iter().zip(answers) {
             match answer {
@@ -99,8 +99,8 @@ impl Silent {
     }
 }
 
-/// The alarms of each member that was asked. Every member tells those of all, and each names whose it is: one of a
-/// member that does not answer is told of the first that knows it.
+/// Returns the alarms for each queried member. Every member reports the alarms of all members, and each alarm names its
+/// member. The alarm of a member that did not respond is listed with the first member that reports it.
 pub(super) fn alarms(answers: &[Answer]) -> Vec<Vec<String>> {
     let id = |answer: &Answer| Some(answer.as_ref().ok()?.header.as_ref()?.member_id);
     let ids: Vec<_> = answers.iter().map(id).collect();
@@ -136,7 +136,7 @@ fn alarmed_members(endpoints: &[String], answers: &[Answer]) -> Option<Vec<Strin
     has_answered.then_some(members)
 }
 
-/// Would etcd accept writes without the alarm?
+/// Returns whether etcd would accept writes without the alarm.
 fn has_space(room: &Room) -> bool {
     room.quota > 0 && !is_used(room) && !is_grown(room)
 }
@@ -153,13 +153,13 @@ fn say_alarmed(members: &[String], every: Duration) {
     }
 }
 
-/// The member whose alarm this is: `memberID:7 alarm:NOSPACE`.
+/// Returns the id of the member that an alarm such as `memberID:7 alarm:NOSPACE` belongs to.
 fn member_in(alarm: &str) -> Option<u64> {
     let mut words = alarm.split_whitespace();
     words.find_map(|word| word.strip_prefix("memberID:"))?.parse().ok()
 }
 
-/// How it is with the member that has least room; `None`: nobody answers.
+/// Returns the state of the member with the least space, or `None` if no member responded.
 fn worst(answers: &[Answer], quota: u64) -> Option<Room> {
     let n_alarms = alarms(answers).iter().map(|alarms| alarms.len() as u64).sum();
     let mut worst: Option<Room> = None;
@@ -182,12 +182,12 @@ fn worst(answers: &[Answer], quota: u64) -> Option<Room> {
     worst.map(|room| Room { is_short: room.is_out || is_used(&room) || is_grown(&room), ..room })
 }
 
-/// Is little left of what may be used?
+/// Returns whether too little of the quota is unused.
 fn is_used(room: &Room) -> bool {
     reaches(room.n_bytes_in_use, room.quota, FULL_PERCENT)
 }
 
-/// Is the file nearly as large as it may be?
+/// Returns whether the file is close to the quota.
 fn is_grown(room: &Room) -> bool {
     reaches(room.n_bytes, room.quota, FILE_FULL_PERCENT)
 }
@@ -196,7 +196,7 @@ fn reaches(n_bytes: u64, quota: u64, percent: u64) -> bool {
     n_bytes.saturating_mul(100) >= quota.saturating_mul(percent)
 }
 
-/// Says what has changed.
+/// Logs a change.
 fn say(before: &Room, room: &Room) {
     let Room { n_bytes, n_bytes_in_use, quota, .. } = *room;
     if room.is_out && !before.is_out {
@@ -230,7 +230,7 @@ fn say(before: &Room, room: &Room) {
     }
 }
 
-/// Of which kind too little room is.
+/// Describes why there is too little space.
 struct Fullness {
     what: String,
     remedy: &'static str,

@@ -1,4 +1,4 @@
-//! The store of whoever leads: one guarded transaction for each record.
+//! The store of a leader in etcd: one guarded transaction for each record.
 
 mod bug;
 pub(super) use bug::stale;
@@ -23,45 +23,45 @@ use crate::{
     Chain, Dismissal, Draft, Error, Hash, Health, JournalSize, Loaded, Permit, Place, Store,
 };
 
-/// etcd takes requests of 1.5 MiB, and everything else in one of ours is small.
+/// The maximum size of a record. etcd accepts requests of 1.5 MiB, and the other parts of a request are small.
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// Records deleted with each append.
+/// Maximum records deleted with each append.
 const TRIMMED_PER_APPEND: u64 = 16;
 
-/// The journal of the one who leads.
+/// The journal of the leader.
 pub(super) struct EtcdStore {
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) guard: Guard,
-    /// Up to the last record that is known to be durable.
+    /// The chain up to the last record known to be durable.
     pub(super) chain: Chain,
     pub(super) epoch: u64,
     pub(super) node: Box<str>,
     pub(super) keeper: Keeper,
-    /// How long etcd keeps the seat of a leader that has failed.
+    /// The TTL of the leader key, after which another server can take over from a failed leader.
     pub(super) lease: Duration,
-    /// When etcd last answered that the seat is ours.
+    /// When etcd last confirmed that this server leads.
     pub(super) answered_at: Duration,
     pub(super) scribe: Scribe,
-    /// Records up to this one are gone.
+    /// Records up to this one are deleted.
     pub(super) trimmed_through: u64,
     pub(super) n_bytes_written: u64,
-    /// When the last record was written that is known to be durable.
+    /// When the last record known to be durable was written.
     pub(super) written: Moment,
-    /// Where the others see how far it has come.
+    /// Publishes the position in the journal to the other nodes.
     pub(super) progress: Option<Progress>,
     pub(super) health: Arc<Health>,
-    /// A record that was sent, and of which it is not known whether it is durable.
+    /// A record that was sent and whose outcome is unknown.
     pub(super) sent: Option<Sent>,
 }
 
-/// A record on its way. It is sent again as it is until its fate is known: etcd compares the head, so it is written
-/// once at most.
+/// A record that was sent. It is sent again unchanged until its outcome is known. etcd compares the head, so the record
+/// is written at most once.
 pub(super) struct Sent {
     bytes: Vec<u8>,
     place: Place,
     moment: Moment,
-    /// Records up to this one go with it.
+    /// Records up to this one are deleted in the same transaction.
     trims_through: u64,
     txn: TxnRequest,
 }
@@ -88,13 +88,14 @@ impl EtcdStore {
         Sent { bytes, place, moment, trims_through, txn: txn.request() }
     }
 
-    /// Records that are in a committed snapshot go, a few at a time, but never the one the head names.
+    /// Returns up to which record the next append deletes records. It deletes a few records that are in a committed
+    /// snapshot, but never the one the head refers to.
     fn to_trim(&self, next: Place) -> u64 {
         let target = self.scribe.through().min(next.seq.saturating_sub(2));
         target.min(self.trimmed_through + TRIMMED_PER_APPEND).max(self.trimmed_through)
     }
 
-    /// Sends what is on its way to one member after the other, until one tells what became of it.
+    /// Sends the pending record to one member after another, until one reports the outcome.
     fn send(&mut self, n_tries: usize) -> Result<(), Error> {
         let Some(sent) = self.sent.take() else { return Ok(()) };
         let mut trouble = String::new();
@@ -159,7 +160,7 @@ impl EtcdStore {
 }
 
 impl Store for EtcdStore {
-    /// Whoever takes the seat has the state already: see [`super::EtcdSeat`].
+    /// Always fails, because the state comes from taking over: see [`super::EtcdSeat`].
     fn load(&mut self, _: Limits, _: u128) -> Result<Loaded, Error> {
         Err(Error::Refused("the state comes with the seat".into()))
     }
@@ -172,7 +173,8 @@ impl Store for EtcdStore {
     fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), Error> {
         let sent = self.to_send(&permit, draft);
         if sent.bytes.len() > RECORD_BYTES_MAX {
-            // What is in memory of it must go: nobody will ever read it in the journal.
+            // The state in memory already contains these changes and must be discarded: the journal will never contain
+            // them.
             let n_bytes = sent.bytes.len();
             return Err(Error::Fenced(format!("a record of {n_bytes} bytes is too long for etcd")));
         }
@@ -212,7 +214,7 @@ impl Store for EtcdStore {
         Err(Error::Busy)
     }
 
-    /// Sends the same again. A read could not tell: an earlier try may still be on its way.
+    /// Sends the record again. A read could not tell the outcome, because an earlier attempt might still be pending.
     fn settle(&mut self) -> Result<(), Error> {
         if mutant!(SettleByReading) {
             return self.settle_by_reading();
@@ -232,7 +234,7 @@ impl Store for EtcdStore {
         Some(self.lease)
     }
 
-    /// Gives the seat up, so that another node can have it at once.
+    /// Releases the leader key, so that another node can take over immediately.
     fn finish(&mut self) -> Result<(), Error> {
         self.scribe.leave();
         let gone = self.guard.txn().then(Op::Delete(self.keys().leader())).request();

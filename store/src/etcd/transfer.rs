@@ -1,4 +1,4 @@
-//! Whole stores, into etcd and out of it: backups, restores and moves.
+//! Transfers whole stores into and out of etcd: backups, restores and migrations.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use super::snapshot::Manifest;
 use super::value::{self, ClosedValue, HeadValue, Id, RewoundValue, hex, unhex};
 use crate::{Chain, Draft, Error, Hash, Kind, Place, Whole};
 
-/// What whoever moves a store calls itself in its last record.
+/// The node name in the last record of a store that is migrated.
 const NODE: &str = "leasehold-migrate";
 
-/// A store that was read from its beginning to its end.
+/// The result of reading a store completely.
 pub struct Checked {
-    /// All of it.
+    /// The state and its position in the journal.
     pub whole: Whole,
-    /// Records that are not in its snapshot.
+    /// The number of records that are not in the snapshot.
     pub n_records: u64,
-    /// Somebody has found that it was put back to an earlier state.
+    /// Whether a server has noticed that etcd was rolled back to an earlier state.
     pub is_rewound: bool,
-    /// Where it has moved to, if it has.
+    /// Where the store has moved to, if it has.
     pub moved_to: Option<String>,
 }
 
-/// Reads all of a store and checks it: the snapshot, every record's checksum, their chain up to the head, and every
-/// invariant of the result. Servers may be using it.
+/// Reads a store completely and checks it: the snapshot, the checksum of every record, their chain up to the head, and
+/// every invariant of the resulting state. Servers can use the store at the same time.
 pub fn check(cluster: &dyn Cluster, prefix: &str, clock: &dyn Clock) -> Result<Checked, Error> {
     let (keys, limits) = (Keys::new(prefix), Limits::default());
     let reading = Reading::of_nobody(cluster, &keys, clock, &limits);
@@ -47,8 +47,8 @@ pub fn check(cluster: &dyn Cluster, prefix: &str, clock: &dyn Clock) -> Result<C
     Ok(Checked { whole, n_records, is_rewound, moved_to })
 }
 
-/// Puts what a backup has in place of a store, or where none is. No server may lead it. It is of another generation
-/// then: everything it held has ended, and what was handed out since the backup is not handed out again.
+/// Replaces a store by a backup, or creates it if there is no store. No server may lead the store. The restored store
+/// has a new generation: all its leases have ended, and no token or number issued since the backup is issued again.
 pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<(), Error> {
     let keys = Keys::new(prefix);
     let found = init::find(cluster, &keys).map_err(Error::Refused)?;
@@ -81,36 +81,36 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
     chair.put(txn, &id, manifest, &whole)?.ok_or_else(changed)
 }
 
-/// How often the store was restored as far as a server remembers that has found it put back: etcd may have forgotten
-/// the last time.
+/// Returns how often the store was restored, according to the server that noticed a rollback of etcd. After a rollback,
+/// etcd might not contain the last restore.
 fn remembered_restores(cluster: &dyn Cluster, keys: &Keys) -> Result<u64, Error> {
     let request = RangeRequest { key: keys.rewound(), ..Default::default() };
     let found = cluster.range(request).map_err(|error| Error::Refused(error.to_string()))?;
     let rewound =
         found.kvs.first().map(|found| value::decode::<RewoundValue>(&found.key, &found.value));
-    // One that cannot be read says nothing.
+    // An unreadable value gives no information.
     Ok(rewound.and_then(Result::ok).map_or(0, |rewound| rewound.n_restores))
 }
 
-/// A place in etcd for a store that moves there: nothing is in it yet, and nobody else makes one.
+/// The target of a migration into etcd: an empty prefix, reserved by holding its leader key.
 pub struct Arrival<'a> {
     chair: Chair<'a>,
     manifest: Option<Manifest>,
 }
 
-/// Where a store may move to.
+/// A prefix in etcd as the source or target of a migration.
 pub struct Site<'a> {
     cluster: &'a dyn Cluster,
     keys: Keys,
 }
 
 impl<'a> Site<'a> {
-    /// Under this prefix.
+    /// Returns the site under this prefix.
     pub fn new(cluster: &'a dyn Cluster, prefix: &str) -> Self {
         Self { cluster, keys: Keys::new(prefix) }
     }
 
-    /// Takes it, if nothing is there but what an attempt that was cut off left.
+    /// Reserves the prefix as a target, if it is empty except for remains of an interrupted attempt.
     pub fn arrive(&self) -> Result<Arrival<'_>, Error> {
         let Self { cluster, keys } = self;
         let unreachable = |error: leasehold_etcd::Error| Error::Refused(error.to_string());
@@ -130,8 +130,8 @@ impl<'a> Site<'a> {
         Ok(Arrival { chair, manifest: None })
     }
 
-    /// Takes the seat of a store that is to move elsewhere, and reads all of it. Servers of it may follow, and none may
-    /// lead.
+    /// Takes the leader key of a store that is to move elsewhere, and reads the store. Its servers may follow, but none
+    /// may lead.
     pub fn depart(&self, clock: Arc<dyn Clock>) -> Result<(Departure<'_>, Whole), Error> {
         let Self { cluster, keys } = self;
         let limits = Limits::default();
@@ -155,7 +155,7 @@ impl<'a> Site<'a> {
         Ok((Departure { chair, guard, record, place }, whole))
     }
 
-    /// Undoes a move from here.
+    /// Undoes a migration from here.
     pub fn reopen(&self) -> Result<(), Error> {
         let Self { cluster, keys } = self;
         let txn = Txn::default().when(keys.leader(), When::Absent);
@@ -173,13 +173,13 @@ impl<'a> Site<'a> {
 }
 
 impl Arrival<'_> {
-    /// Writes what is in a store. Nobody sees it yet.
+    /// Writes the state of a store. No manifest refers to it yet.
     pub fn write(&mut self, whole: &Whole) -> Result<(), Error> {
         self.manifest = Some(self.chair.write(whole)?);
         Ok(())
     }
 
-    /// Makes it the store that is here, as of its last record, which changed nothing in it.
+    /// Completes the store, as of its last record, which changed nothing in the state.
     pub fn commit(self, whole: &Whole) -> Result<(), Error> {
         let Self { chair, manifest } = self;
         let keys = chair.keys;
@@ -195,13 +195,13 @@ impl Arrival<'_> {
 pub struct Departure<'a> {
     chair: Chair<'a>,
     guard: Guard,
-    /// The last it will have.
+    /// The last record of the store.
     record: Vec<u8>,
     place: Place,
 }
 
 impl Departure<'_> {
-    /// Closes it. From here on nobody leads it.
+    /// Closes the store. From then on no server leads it.
     pub fn close(self, moved_to: &str) -> Result<(), Error> {
         let Self { chair, guard, record, place } = self;
         let keys = chair.keys;
@@ -238,7 +238,7 @@ impl Read {
     }
 }
 
-/// What a follower has read, and the chain to go on with.
+/// Returns the state that a follower has read, and the chain for the next record.
 fn whole(id: Id, follower: Follower) -> Result<(Whole, Chain), Error> {
     let last = follower.origin().map(|origin| origin.moment);
     let Follower { mut machine, chain, .. } = follower;

@@ -1,4 +1,4 @@
-//! What stands under the small keys: JSON, so that an operator can read it with `etcdctl`.
+//! The values of the small keys. They are JSON, so that an operator can read them with `etcdctl`.
 
 use leasehold_core::mutant;
 use leasehold_etcd::KeyValue;
@@ -7,19 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Hash, Leader, Obstacle, Peering, Place, Unreached};
 
-/// The format of keys and values. A store of a newer one is refused.
+/// The format of keys and values. Stores in a newer format are rejected.
 pub(super) const FORMAT: u32 = 1;
 
-/// Which store it is.
+/// Identifies the store.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Id {
-    /// Never changes.
+    /// The id of the store. It never changes.
     pub(super) store: String,
-    /// Another one after the store was restored from a backup.
+    /// Changes whenever the store is restored from a backup or migrated.
     pub(super) generation: u64,
-    /// The format of everything in it.
+    /// The format of all keys and values.
     pub(super) format: u32,
-    /// The last record that was not written in this generation: after a restore or a move the journal goes on from it.
+    /// The last record that was written before this generation. After a restore or a migration, the journal continues
+    /// from it.
     #[serde(default)]
     pub(super) start: u64,
     /// How often the store was restored from a backup.
@@ -28,15 +29,15 @@ pub(super) struct Id {
 }
 
 impl Id {
-    /// A generation of a store that goes on after this record.
+    /// Returns the id of a new generation, which continues after this record.
     pub(super) fn new(store: [u8; 16], start: u64, n_restores: u64) -> Self {
-        // Shown to clients as a number that JavaScript can hold.
+        // Limited to 53 bits, because clients receive it as a number and JavaScript can represent only so many.
         let generation = u64::from_le_bytes(leasehold_base::random::bytes()) >> 11;
         Self { store: hex(&store), generation, format: FORMAT, start, n_restores }
     }
 }
 
-/// What a node is not to do.
+/// How a node is drained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Drained {
     /// It does not lead.
@@ -48,7 +49,7 @@ pub(super) enum Drained {
 }
 
 impl Drained {
-    /// As it stands in etcd.
+    /// Returns the word for it in etcd.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::OfLeading => "step-down",
@@ -58,53 +59,51 @@ impl Drained {
     }
 }
 
-/// Where a store has moved to.
+/// The location that a store has moved to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct ClosedValue {
-    /// A folder or the address of another store.
+    /// A data directory, or the URL of another store.
     pub(super) moved_to: String,
 }
 
-/// Where a store has moved to, as the key says.
+/// Returns where a store has moved to, as its key states.
 pub(super) fn moved_to(found: &KeyValue) -> String {
     let value = decode::<ClosedValue>(&found.key, &found.value);
     value.map_or_else(|_| "another place".into(), |value| value.moved_to)
 }
 
-/// Who has found that etcd was put back to an earlier state.
+/// The report of a server that etcd was rolled back to an earlier state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct RewoundValue {
     pub(super) node: String,
     pub(super) why: String,
-    /// How often the store had been restored, as that node remembers: the next restore has to know.
+    /// How often the store had been restored, as far as that node remembers. The next restore needs this number.
     #[serde(default)]
     pub(super) n_restores: u64,
 }
 
-/// Who leads.
+/// The leader, as described by its key.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct LeaderValue {
-    /// Drawn anew for every time somebody leads: etcd's revisions repeat when it is restored from a snapshot.
+    /// A random value for each leadership, because etcd's revisions can repeat after etcd is restored from a snapshot.
     pub(super) nonce: String,
-    /// The name of the node.
     pub(super) node: String,
-    /// Which of those that may be called so: drawn once for each data folder.
+    /// The random instance id of the node's data directory, which distinguishes nodes with the same name.
     #[serde(default)]
     pub(super) instance: String,
-    /// Where clients reach it.
+    /// The URL at which clients reach it.
     pub(super) address: String,
-    /// Where the other servers reach it, and what they have to show there.
+    /// The address at which the other servers reach it, and the key they need there.
     #[serde(flatten)]
     pub(super) peer: PeerValue,
-    /// The format of what it writes.
+    /// The format in which it writes.
     #[serde(default)]
     pub(super) format: u32,
-    /// What it runs.
     pub(super) version: String,
 }
 
 impl LeaderValue {
-    /// With a nonce of its own.
+    /// Returns a description with a new nonce.
     pub(super) fn new(node: &str, address: &str) -> Self {
         let drawn: [u8; 16] = leasehold_base::random::bytes();
         let nonce = if mutant!(NonceNotDrawn) { [7; 16] } else { drawn };
@@ -120,13 +119,13 @@ impl LeaderValue {
     }
 }
 
-/// Where the other servers reach a node.
+/// The address at which the other servers reach a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct PeerValue {
-    /// HOST:PORT; empty: nowhere.
+    /// HOST:PORT. Empty: the other servers cannot reach it.
     #[serde(default, rename = "peer", skip_serializing_if = "String::is_empty")]
     pub(super) address: String,
-    /// What they have to show there, unless all of them have been given that in a file.
+    /// The key that the other servers have to present, unless all servers have a common key in a file.
     #[serde(default, rename = "peer_key", skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<String>,
 }
@@ -143,34 +142,32 @@ impl PeerValue {
     }
 }
 
-/// Who leads, as the key says.
+/// Decodes the leader key.
 pub(super) fn leader_in(found: &KeyValue) -> Option<Leader> {
     let LeaderValue { node, address, peer, .. } = decode(&found.key, &found.value).ok()?;
     let (seat, peering) = (found.create_revision, peer.peering());
     Some(Leader { node: node.into(), address: address.into(), peering, seat })
 }
 
-/// One of the servers, as it describes itself under its own key.
+/// A server, as described by its own key.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct NodeValue {
-    /// Drawn once for each data folder: two servers of one name differ by it.
+    /// The random instance id of its data directory, which distinguishes servers with the same name.
     pub(super) instance: String,
-    /// Drawn by each process.
+    /// A random id of its process.
     pub(super) process: String,
-    /// Where clients reach it.
+    /// The URL at which clients reach it.
     pub(super) address: String,
-    /// Where the other servers reach it.
+    /// The address at which the other servers reach it.
     pub(super) peer: String,
-    /// What it runs.
     pub(super) version: String,
     /// The formats it can read.
     pub(super) formats: Vec<u32>,
     /// The last record it has read or written.
     pub(super) seq: u64,
-    /// For how many seconds it has not read everything there was.
+    /// For how many seconds it has not been up to date.
     #[serde(default)]
     pub(super) behind_s: u64,
-    /// It never leads.
     #[serde(default, skip_serializing_if = "is_no")]
     pub(super) never_leads: bool,
     /// The leader that it cannot reach.
@@ -182,16 +179,15 @@ fn is_no(is_so: &bool) -> bool {
     !is_so
 }
 
-/// A leader that a server cannot reach.
+/// A report that a server cannot reach the leader.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct UnreachedValue {
-    /// The name of its node.
+    /// The name of the leader's node.
     pub(super) leader: String,
-    /// The revision in which it took the seat.
+    /// The revision in which it became leader.
     pub(super) seat: i64,
-    /// Why.
     pub(super) why: Obstacle,
-    /// For how long, when the key was written.
+    /// For how long it had not been reached when the key was written.
     pub(super) for_ms: u64,
     /// The number of this run of failed tries in its process.
     pub(super) run: u64,
@@ -208,12 +204,12 @@ impl UnreachedValue {
     }
 }
 
-/// How far the journal goes.
+/// The position of the journal's last record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct HeadValue {
-    /// The number of the last record; 0: there is none yet.
+    /// The number of the last record, or 0 if there is no record yet.
     pub(super) seq: u64,
-    /// Its hash.
+    /// The hash of the last record.
     pub(super) hash: String,
 }
 
@@ -227,13 +223,12 @@ impl HeadValue {
     }
 }
 
-/// As bytes.
 pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
-    // Structs of numbers and texts always become JSON.
+    // Structs of numbers and texts can always be encoded as JSON.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// From bytes; the error says under which key they stood.
+/// Decodes a value. The error names its key.
 pub(super) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| {
         format!(

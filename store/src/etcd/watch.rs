@@ -1,5 +1,5 @@
-//! Reads from etcd, in addition to the leader's seat, whether an operator asked for another leader, and whether the
-//! other servers can reach this one.
+//! Reads keys that tell the leader to step down: whether an operator requested another leader, and whether the other
+//! servers can reach this one.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(lock(&cluster.all).get(&keys.drain("n1")), Some(&b"handed-over".to_vec()));
     }
 
-    /// What is logged while a leader is looked after.
+    /// Collects the log lines of a leader.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -1,9 +1,10 @@
-//! One data folder, one server.
+//! Makes sure that only one server uses a data directory.
 //!
-//! What counts is a lock of the system on the journal itself: whoever copies, renames or empties the folder cannot
-//! take it away. It ends with the process, however that ends. SQLite has locks on the same file that end when *any*
-//! descriptor of it in the process is closed, so ours is opened before SQLite and closed after it, and a file this
-//! process uses is never opened a second time, not even to find that out.
+//! The decisive lock is an operating system lock on the journal file itself, so it survives if an operator copies,
+//! renames or empties the directory. It ends with the process, however that ends. SQLite's own locks on the same file
+//! end when *any* descriptor of the file in this process is closed. So our descriptor is opened before SQLite opens the
+//! file and closed after SQLite closes it. A file that this process uses is never opened a second time, not even to
+//! check whether it is in use.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -19,20 +20,21 @@ use super::locked::Locked;
 use super::{refused, trouble};
 use crate::Error;
 
-/// Says who uses the folder. Earlier versions relied on it, and are kept out by it.
+/// The name of the lock file, which contains the process id. Earlier versions lock only this file, so it also keeps
+/// them out.
 pub(super) const LOCK: &str = "lock";
 
-/// The journals this process has open.
+/// The journals that this process has open.
 static OPEN: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
 
-/// The right to look into a folder and to make a store there.
+/// The right to access a data directory and to create a store there.
 pub(crate) struct LockFile {
     folder: PathBuf,
     _lock: Locked,
 }
 
 impl LockFile {
-    /// Keeps everybody else out who asks at the door.
+    /// Locks the lock file, so that no other server or command can take it.
     pub(crate) fn take(folder: &Path) -> Result<Self, Error> {
         let path = lock_path(folder);
         let why = |error: io::Error| trouble(&path, &error);
@@ -51,35 +53,35 @@ impl LockFile {
     /// Locks the store whose journal this is, before SQLite opens it.
     pub(crate) fn lock(self, journal: &Path) -> Result<DirLock, Error> {
         let Some(hold) = Hold::take(&self.folder, journal, Sharing::Alone)? else {
-            // Its lock file is gone, or it is no server.
+            // Either the lock file was deleted while a server runs, or the process is not a server.
             return Err(refused(format!("{} is in use by another process", self.folder.display())));
         };
         Ok(DirLock { _hold: hold, _file: self })
     }
 }
 
-/// That this process, and no other, uses a data folder.
+/// Proves that only this process uses a data directory.
 pub(crate) struct DirLock {
     _hold: Hold,
     _file: LockFile,
 }
 
-/// Who else may have the journal.
+/// Which other processes may open the journal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     Alone,
     Readers,
 }
 
-/// That no server uses a store. Writes nothing, so that it works where nothing can be written.
+/// Proves that no server uses a store. Writes nothing, so that it works on a read-only file system.
 pub(crate) struct Hold {
-    /// Only ever gone while this is dropped.
+    /// `None` only while this value is dropped.
     journal: Option<Locked>,
     key: Key,
 }
 
 impl Hold {
-    /// For somebody who reads; `None`: a server uses it.
+    /// Takes a shared lock for a reader. Returns `None` if a server uses the store.
     pub(crate) fn to_read(folder: &Path, journal: &Path) -> Result<Option<Self>, Error> {
         Self::take(folder, journal, Sharing::Readers)
     }
@@ -113,13 +115,13 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut open = open_here();
-        // Closed before anybody here can open it again.
+        // The file is closed before any other thread can open it again.
         drop(self.journal.take());
         open.remove(&self.key);
     }
 }
 
-/// Says who uses the folder, if that is known.
+/// Returns the error that names the process that uses a data directory, if it is known.
 pub(crate) fn in_use(folder: &Path) -> Error {
     let who = user(folder).map_or_else(
         || "another process, such as a check or a backup".into(),
@@ -128,8 +130,8 @@ pub(crate) fn in_use(folder: &Path) -> Error {
     refused(format!("{} is in use by {who}", folder.display()))
 }
 
-/// The number of the process that uses a folder, if one does. The number in the lock file is of whoever has it locked;
-/// otherwise it is an old one.
+/// Returns the id of the process that uses a data directory, if one does. The id in the lock file counts only while the
+/// file is locked; otherwise it belongs to an earlier process.
 pub fn user(folder: &Path) -> Option<String> {
     let path = lock_path(folder);
     let is_locked = Locked::shared(File::open(&path).ok()?).ok()?.is_none();
@@ -137,7 +139,7 @@ pub fn user(folder: &Path) -> Option<String> {
     (!pid.is_empty()).then_some(pid)
 }
 
-/// The file that whoever uses a folder has open.
+/// Returns the path of the lock file. A process that uses the data directory has it open.
 pub fn lock_path(folder: &Path) -> PathBuf {
     folder.join(LOCK)
 }

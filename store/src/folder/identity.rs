@@ -1,4 +1,4 @@
-//! Is a file still what its path leads to?
+//! Checks whether a path still leads to the same file.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -8,30 +8,30 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Stat, fstat, stat};
 
-/// Which file a path led to when it was opened.
+/// The file that a path led to when it was opened.
 pub(crate) struct Identity {
-    /// As the system wants it, because this is asked with every record.
+    /// A C string, because the system call is made for every record.
     path: CString,
     key: Key,
 }
 
-/// Device and inode: two open files are one if these are the same.
+/// Device and inode, which identify a file.
 pub(super) type Key = (u64, u64);
 
 impl Identity {
-    /// Of the file at this path now.
+    /// Returns the identity of the file at this path.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         Ok(Self { key: key_at(&path)?, path })
     }
 
-    /// Whether this is the file the path leads to.
+    /// Returns whether the path leads to this file.
     pub(super) fn is_of(path: &Path, file: &File) -> bool {
         let opened = fstat(file).map(|stat| key(&stat));
         opened.is_ok_and(|opened| stat(path).is_ok_and(|found| key(&found) == opened))
     }
 
-    /// Whether the path leads to the same file still. One system call.
+    /// Returns whether the path still leads to the same file. Takes one system call.
     pub(crate) fn is_there(&self) -> bool {
         key_at(&self.path).is_ok_and(|found| found == self.key)
     }
@@ -40,7 +40,7 @@ impl Identity {
         self.key
     }
 
-    /// What to say if it does not.
+    /// Returns the message for a path that leads to a different file or none.
     pub(crate) fn lost(&self) -> String {
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(self.path.as_bytes()));
         format!(
@@ -51,9 +51,8 @@ impl Identity {
     }
 }
 
-/// Asks for nothing but the number of the file. Whoever asks for its times too has the system tell them apart from then
-/// on: the next write gets a time of its own, and where there is no file system journal, syncing that write means
-/// writing the inode as well.
+/// Reads only the device and inode of a file. Reading its timestamps too would make the kernel give the next write a
+/// separate timestamp. On file systems without a journal, syncing that write would then also write the inode.
 #[cfg(target_os = "linux")]
 fn key_at(path: &CStr) -> io::Result<Key> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};

@@ -5,17 +5,17 @@ use std::io;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Unlocked when dropped. Closing the file is not enough: a child that was forked meanwhile has it open until it
-/// becomes another program.
+/// A locked file, which is unlocked when this value is dropped. Closing the file is not enough: a child process forked
+/// in the meantime keeps it open until it runs another program.
 pub(super) struct Locked(File);
 
 impl Locked {
-    /// Locks a file for this process alone; `None`: somebody else has it.
+    /// Locks a file exclusively. Returns `None` if another process has locked it.
     pub(super) fn alone(file: File) -> io::Result<Option<Self>> {
         Self::by(file, FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Locks a file for this process and others that do the same.
+    /// Locks a file in shared mode, along with other processes that do the same.
     pub(super) fn shared(file: File) -> io::Result<Option<Self>> {
         Self::by(file, FlockOperation::NonBlockingLockShared)
     }
@@ -28,7 +28,6 @@ impl Locked {
         }
     }
 
-    /// The file.
     pub(super) fn file(&mut self) -> &mut File {
         &mut self.0
     }
@@ -36,7 +35,7 @@ impl Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // If it fails, closing it does the same a little later.
+        // If unlocking fails, closing the file unlocks it a little later.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }

@@ -1,6 +1,6 @@
-//! The data folder as a folder: who may read it, who uses it, whether it is complete.
+//! The data directory: its permissions, its lock, and whether it is complete.
 //!
-//! What the files in it say is the business of the store. Here they are only names.
+//! The store defines the contents of its files. Here only their names matter.
 
 mod dir_lock;
 mod identity;
@@ -29,22 +29,22 @@ use rustix::fs::statvfs;
 
 use super::Error;
 
-/// SQLite's index of a write-ahead log grows by so many bytes.
+/// The size by which SQLite's index of a write-ahead log grows.
 const ROOM_MIN: u64 = 32 * 1024;
-/// How the names of the files of a store begin.
+/// The prefixes of the names of a store's files.
 const STORE_FILES: [&str; 3] = ["journal.db", "tables.db", "mark"];
 
-/// Whether a file of this name is part of a store.
+/// Returns whether a file of this name is part of a store.
 pub(super) fn is_store_file(name: &str) -> bool {
     STORE_FILES.iter().any(|begin| name.starts_with(begin))
 }
 
-/// Makes durable which files a folder has.
+/// Makes the directory's list of files durable.
 pub(super) fn sync(folder: &Path) -> Result<(), Error> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| trouble(folder, &error))
 }
 
-/// What went wrong with this file, and what to do where we know it.
+/// Returns the error for a failed operation on a file, with advice if the disk is full.
 pub(super) fn trouble(path: &Path, error: &io::Error) -> Error {
     Error::Refused(match is_no_space(error) {
         true => no_room(path, error),
@@ -52,7 +52,7 @@ pub(super) fn trouble(path: &Path, error: &io::Error) -> Error {
     })
 }
 
-/// Did an operation fail because the disk is full?
+/// Returns whether an operation failed because the disk is full.
 pub(super) fn is_no_space(error: &io::Error) -> bool {
     [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
 }
@@ -63,12 +63,12 @@ pub(super) fn free(folder: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Whether the file system of this file has hardly any room left.
+/// Returns whether the file system of this file has almost no space left.
 pub(super) fn is_full(path: &Path) -> bool {
     free(path.parent().unwrap_or(path)).is_ok_and(|free| free < ROOM_MIN)
 }
 
-/// The words for a disk that is full.
+/// Returns the message for a full disk.
 pub(super) fn no_room(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!(
         "{}: {error}. There is no room left on its file system. Make room there, then start again: \

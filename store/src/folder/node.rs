@@ -1,4 +1,4 @@
-//! The folder of a server whose store is elsewhere: what it remembers by itself.
+//! The data directory of a server in a cluster: the state that the server stores locally.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::{LockFile, check_private, is_store_file, make_private, refused, trouble};
 use crate::Error;
 
-/// What a server remembers of a store elsewhere.
+/// The file with what a server remembers about the shared store.
 pub(crate) const MEMORY: &str = "node.json";
 
-/// Fails if a folder is that of a server whose store is elsewhere. A store of its own would begin anew there, with
-/// tokens that were granted long ago, only because somebody forgot to say where the store is.
+/// Fails if the data directory belongs to a server in a cluster. Without this check, an operator who forgot `--store`
+/// would start a new, embedded store there, which grants the same tokens again.
 pub(crate) fn check_own(path: &Path) -> Result<(), Error> {
     if !path.join(MEMORY).exists() {
         return Ok(());
@@ -22,14 +22,15 @@ pub(crate) fn check_own(path: &Path) -> Result<(), Error> {
     )))
 }
 
-/// A folder that this process, and no other, uses as long as this lives.
+/// A data directory that only this process uses while this value lives.
 pub struct NodeFolder {
     path: PathBuf,
     _lock: LockFile,
 }
 
 impl NodeFolder {
-    /// Takes or makes it. A folder with a store of its own is refused: it would not be used, and nobody would notice.
+    /// Locks the data directory, and creates it if necessary. Fails if the directory contains an embedded store,
+    /// because it would be ignored without notice.
     pub fn take(path: &Path) -> Result<Self, Error> {
         make_private(path)?;
         let lock = LockFile::take(path)?;
@@ -37,13 +38,13 @@ impl NodeFolder {
         Ok(Self { path: path.into(), _lock: lock })
     }
 
-    /// Says why a folder that nobody uses could not be taken. Leaves everything as it is.
+    /// Returns why an unused data directory could not be taken. Changes nothing.
     pub fn check(path: &Path) -> Result<(), Error> {
         check_private(path)?;
         if path.exists() { check_no_store(path) } else { Ok(()) }
     }
 
-    /// Where it is.
+    /// Returns the path of the data directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -12,7 +12,6 @@ use super::rights::FILE;
 use super::trouble;
 use crate::Error;
 
-/// The name of the file.
 pub(crate) const RESERVE: &str = "reserve";
 /// The block size in which the system reports a file's allocation.
 const BLOCK_BYTES: u64 = 512;

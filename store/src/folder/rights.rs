@@ -1,4 +1,4 @@
-//! Who may read a data folder: its owner and nobody else. Lease ids are in there, and they are proofs.
+//! Makes a data directory readable only by its owner, because it contains lease ids, which are proofs of ownership.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -11,17 +11,17 @@ use super::unfinished::is_marker;
 use super::{is_store_file, refused, trouble};
 use crate::Error;
 
-/// Told to those who may ask, and no part of the store.
+/// The history file. It is not part of the store, and clients with the right to read it can query its events.
 const HISTORY: &str = "history.db";
 const FOLDER: u32 = 0o700;
 pub(super) const FILE: u32 = 0o600;
-/// What a group and all others may do.
+/// The permissions of the group and all other users.
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
-/// Every bit of a mode.
+/// All bits of a mode.
 const ALL: u32 = 0o7777;
 
-/// Makes the folder if it is not there, and takes away what others may do with it and the store in it.
+/// Creates the directory if necessary, and removes all permissions of other users for it and the store in it.
 pub(crate) fn make_private(folder: &Path) -> Result<(), Error> {
     let why = |error: io::Error| trouble(folder, &error);
     check_private(folder)?;
@@ -39,20 +39,20 @@ pub(crate) fn make_private(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says why a folder cannot be made, or cannot be made private. Leaves everything as it is.
+/// Returns why the directory cannot be created or made private. Changes nothing.
 pub(crate) fn check_private(folder: &Path) -> Result<(), Error> {
     match folder.metadata() {
         Ok(found) if found.is_dir() => {
             let mode = found.permissions().mode() & ALL;
-            // Whoever may set the mode it has may set another.
+            // Setting the current mode again shows whether this user can change the mode.
             if mode & OTHERS != 0 { tighten(folder, mode, mode) } else { Ok(()) }
         }
         _ => probe::folder(folder).map_err(refused),
     }
 }
 
-/// Makes an empty file that only its owner can read, in place of one that may be there. What SQLite keeps beside a
-/// database gets the same rights.
+/// Creates an empty file that only its owner can read, or truncates an existing one. SQLite gives the files that
+/// accompany a database the same permissions.
 pub(super) fn new_private_file(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     let options = options.create(true).truncate(true).read(true).write(true).mode(FILE);
@@ -64,7 +64,7 @@ pub(super) fn new_private_file(path: &Path) -> Result<File, Error> {
 fn make_file_private(path: &Path) -> Result<(), Error> {
     match mode(path) {
         Ok(mode) if mode & OTHERS != 0 => set_mode(path, FILE),
-        // SQLite removes its files beside the database as it likes.
+        // SQLite can remove the files that accompany a database at any time.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result.map(drop),
     }
@@ -90,7 +90,7 @@ fn tighten(folder: &Path, mode: u32, to: u32) -> Result<(), Error> {
             }
             Ok(())
         }
-        // Others see the names of our files, and can do nothing with them.
+        // Other users can see the names of the files, but cannot access them.
         Err(_) if mode & OTHERS_WRITE == 0 => Ok(()),
         Err(error) => Err(refused(format!(
             "{shown} can be written to by others (mode {mode:03o}), and this user cannot change that: \
@@ -99,7 +99,7 @@ fn tighten(folder: &Path, mode: u32, to: u32) -> Result<(), Error> {
     }
 }
 
-/// Nothing in it, or a store.
+/// Returns whether the directory is empty or contains a store.
 fn is_ours_alone(folder: &Path) -> io::Result<bool> {
     let mut is_empty = true;
     for entry in fs::read_dir(folder)? {

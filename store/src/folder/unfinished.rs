@@ -1,8 +1,8 @@
-//! Folders that are not complete yet, and say so.
+//! Marks data directories that are not complete yet.
 //!
-//! A new store, a backup and a restored one are each several files, which cannot come to be in one step. So a marker
-//! comes first and goes last, and nobody takes a folder with a marker for a store. Whatever ends the making - an
-//! error, a signal, the power - the folder is not there, has its marker, or is complete.
+//! A new store, a backup and a restored store consist of several files, which cannot be created in one step. So a
+//! marker file is created first and removed last, and a directory with a marker is never used as a store. If an error,
+//! a signal or a power failure interrupts the work, the directory does not exist, contains the marker, or is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,21 +15,20 @@ use super::{Identity, is_store_file, refused, sync, trouble};
 use crate::Error;
 
 const MARKER: &str = "INCOMPLETE";
-/// The marker while it is written: one that can be read is whole.
+/// The name of the marker while it is being written. So a marker under its final name is always whole.
 const MARKER_PART: &str = "INCOMPLETE.part";
-/// What the system puts into an empty file system.
+/// The directory that the system creates in an empty file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// What is being made.
+/// The operation that creates the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Making {
-    /// An empty store, by the first start.
+    /// The first start creates an empty store.
     Store,
-    /// A backup.
     Backup,
-    /// A store, from a backup.
+    /// A restore creates a store from a backup.
     Restore,
-    /// A store that moves here from elsewhere.
+    /// A migration creates a store that moves here from elsewhere.
     Migration,
 }
 
@@ -46,32 +45,32 @@ impl Making {
     }
 }
 
-/// A folder with a marker. Unless it is completed, what was put into it is removed again.
+/// A directory with a marker. Unless it is completed, its files are removed when this value is dropped.
 pub(crate) struct Unfinished {
     folder: PathBuf,
-    /// Locked as long as somebody is at work.
+    /// The marker is locked while the operation runs.
     _marker: Locked,
     was_made: bool,
     is_complete: bool,
 }
 
 impl Unfinished {
-    /// Puts the marker into a folder, which is made if it is not there. But for a first start it must be empty; what
-    /// an interrupted attempt left is removed.
+    /// Puts the marker into a directory, which is created if necessary. Except for a first start, the directory must be
+    /// empty. Remains of an interrupted attempt are removed.
     pub(crate) fn begin(folder: &Path, making: Making) -> Result<Self, Error> {
         let was_made = !folder.exists();
         let marker = if was_made { make(folder, making)? } else { occupy(folder, making)? };
         Ok(Self { folder: folder.into(), _marker: marker, was_made, is_complete: false })
     }
 
-    /// An empty file that takes this name at the end.
+    /// Creates an empty file that receives this name on completion.
     pub(crate) fn part(&self, name: &str) -> Result<PathBuf, Error> {
         let path = part(&self.folder, name);
         new_private_file(&path)?;
         Ok(path)
     }
 
-    /// The parts get their names, in this order, and the folder is what it was to be.
+    /// Gives the files their names, in this order, and completes the directory.
     pub(crate) fn complete(mut self, names: &[&str]) -> Result<(), Error> {
         for name in names {
             let path = part(&self.folder, name);
@@ -85,7 +84,7 @@ impl Unfinished {
         }
         sync(&self.folder)?;
         remove(&self.folder.join(MARKER))?;
-        // The marker may be gone for good from here on, so nothing is removed any more.
+        // From here on the removal of the marker might be durable, so no file may be removed any more.
         self.is_complete = true;
         sync(&self.folder)
     }
@@ -93,19 +92,21 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // If this fails the marker is still there.
+        // If this fails, the marker is still there.
         if !self.is_complete && clear(&self.folder).is_ok() && self.was_made {
             let _ = fs::remove_dir(&self.folder);
         }
     }
 }
 
-/// Lets nobody take an incomplete folder for a store. What a first start left is removed: nobody relied on it.
+/// Rejects an incomplete directory. Remains of a first start are removed instead, because no client has received a
+/// response from that store.
 pub(crate) fn admit(folder: &Path) -> Result<(), Error> {
     if is_leftover(folder)? { clear(folder) } else { Ok(()) }
 }
 
-/// Whether all there is was left by a first start that was interrupted. Whatever else is incomplete is refused.
+/// Returns whether the directory contains only the remains of an interrupted first start. Fails if it is incomplete in
+/// any other way.
 pub(crate) fn is_leftover(folder: &Path) -> Result<bool, Error> {
     match found(folder)? {
         Some(Making::Store) => Ok(true),
@@ -113,7 +114,7 @@ pub(crate) fn is_leftover(folder: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The same for those who only read.
+/// Rejects an incomplete directory without changing it, for callers that only read.
 pub(crate) fn check(folder: &Path) -> Result<(), Error> {
     let shown = folder.display();
     match found(folder)? {
@@ -129,12 +130,12 @@ pub(crate) fn check(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Whether a file of this name marks its folder as incomplete.
+/// Returns whether a file of this name marks its directory as incomplete.
 pub(super) fn is_marker(name: &str) -> bool {
     name == MARKER || name == MARKER_PART
 }
 
-/// What was begun in this folder, and is not being worked on any more.
+/// Returns the interrupted operation on this directory, if there is one.
 fn found(folder: &Path) -> Result<Option<Making>, Error> {
     let path = folder.join(MARKER);
     let why = |error: io::Error| trouble(&path, &error);
@@ -143,7 +144,7 @@ fn found(folder: &Path) -> Result<Option<Making>, Error> {
         marker => marker.map_err(why)?,
     };
     let mut marker = lock(folder, marker)?;
-    // Whoever was at work may just have completed it.
+    // The process that held the lock might just have completed the directory.
     if !Identity::is_of(&path, marker.file()) {
         return Ok(None);
     }
@@ -153,7 +154,7 @@ fn found(folder: &Path) -> Result<Option<Making>, Error> {
     making.map(Some).ok_or_else(|| unknown(folder, first))
 }
 
-/// A marker that is none of ours, or of a later version.
+/// Returns the error for a marker that is foreign or from a later version.
 fn unknown(folder: &Path, word: &str) -> Error {
     let what = match word {
         "" => "is empty".to_owned(),
@@ -166,14 +167,14 @@ fn unknown(folder: &Path, word: &str) -> Error {
     ))
 }
 
-/// Fails if somebody is at work.
+/// Fails if the operation is still running.
 fn lock(folder: &Path, marker: File) -> Result<Locked, Error> {
     let locked = Locked::alone(marker).map_err(|error| trouble(folder, &error))?;
     let busy = || refused(format!("{} is being made by another process", folder.display()));
     locked.ok_or_else(busy)
 }
 
-/// Makes a folder that has its marker from the beginning: it gets its name with the marker in it.
+/// Creates a directory that contains its marker from the start: it receives its final name with the marker in it.
 fn make(folder: &Path, making: Making) -> Result<Locked, Error> {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(".incomplete");
@@ -184,7 +185,7 @@ fn make(folder: &Path, making: Making) -> Result<Locked, Error> {
         Ok(marker)
     });
     let marker = named.inspect_err(|_| {
-        // Best effort: the next attempt makes use of it otherwise.
+        // Best effort: otherwise the next attempt reuses the directory.
         let _ = clear(&beside).map(|()| fs::remove_dir(&beside));
     })?;
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -201,14 +202,14 @@ fn occupy(folder: &Path, making: Making) -> Result<Locked, Error> {
     }
     make_private(folder)?;
     let marker = mark(folder, making)?;
-    // Leftovers of some crash, such as a log SQLite would apply to a database of the same name.
+    // Removes remains of a crash, such as a log that SQLite would apply to a database of the same name.
     remove_files(folder)?;
     Ok(marker)
 }
 
 fn mark(folder: &Path, making: Making) -> Result<Locked, Error> {
     let (part, path) = (folder.join(MARKER_PART), folder.join(MARKER));
-    // What is there was abandoned, or somebody else is at work.
+    // The lock fails if another process is working on this directory. Otherwise the marker is abandoned.
     if let Ok(marker) = File::open(&path) {
         drop(lock(folder, marker)?);
     }
@@ -223,7 +224,7 @@ fn mark(folder: &Path, making: Making) -> Result<Locked, Error> {
     Ok(marker)
 }
 
-/// Removes what was made so far, the marker last.
+/// Removes all files of the unfinished store, and the marker last.
 fn clear(folder: &Path) -> Result<(), Error> {
     remove_files(folder)?;
     sync(folder)?;

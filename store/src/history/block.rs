@@ -1,7 +1,7 @@
-//! Many facts as few bytes: one block of history.
+//! Packs many events into few bytes: one block of history.
 //!
-//! Names come back again and again, so each is written once; the rest is numbers, mostly small; and what is still
-//! alike is left to the compressor.
+//! Names recur often, so each is written once. The rest is numbers, most of which are small. A compressor removes the
+//! remaining redundancy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::codec::{Damaged, Reader, Writer};
 use crate::event::{Event, EventId};
 use crate::tag::{note_of, note_tag};
 
-/// The format. A newer one is refused, not guessed at.
+/// The version of the format. Newer versions are rejected.
 const VERSION: u8 = 1;
-/// No event takes less, whatever a damaged block says of their number.
+/// The minimum size of an event. A damaged block can claim any number of events, so this bounds the allocation.
 const EVENT_BYTES_MIN: usize = 22;
 
-/// A block, packed.
+/// A packed block.
 pub(super) struct Packed {
     pub(super) bytes: Vec<u8>,
     pub(super) filter: Vec<u8>,
 }
 
-/// Events on their way into a block, in their order. They are written as they come, so that nobody has to keep them.
+/// Events for one block, in order. They are encoded as they arrive, so that no other code has to store them.
 pub(crate) struct Block {
     names: Names,
     entries: Vec<Trait>,
@@ -34,7 +34,7 @@ pub(crate) struct Block {
     n_events: u64,
     /// Events up to this record are in earlier blocks.
     after: u64,
-    /// The first event and the last: record and wall clock.
+    /// The record and the wall-clock time of the first and the last event.
     pub(super) span: Option<[(u64, i64); 2]>,
 }
 
@@ -44,7 +44,7 @@ impl Block {
         Self { names, entries, body, n_events: 0, after: seq, span: None }
     }
 
-    /// Adds an event, unless an earlier block has it.
+    /// Adds an event, unless an earlier block contains it.
     pub(crate) fn add(&mut self, event: &Event) {
         if event.id.seq <= self.after {
             return;
@@ -73,7 +73,7 @@ impl Block {
     }
 }
 
-/// Unpacks a block; an error says in words what is wrong with it.
+/// Unpacks a block. The error states in words what is wrong with it.
 pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Event>, Damaged> {
     let (content, checksum) = bytes.split_last_chunk().ok_or(Damaged("it is too short"))?;
     if crc32fast::hash(content).to_le_bytes() != *checksum {
@@ -97,16 +97,16 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Event>, Damaged> {
     Ok(events)
 }
 
-/// Each text once, and a number for it.
+/// Each text once, with a number.
 #[derive(Default)]
 struct Names {
     texts: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u64>,
-    /// The numbers of what the event before had in the same places: it is mostly the same.
+    /// The numbers of the previous event's texts in the same places, because most events repeat them.
     recent: [u64; PLACES],
 }
 
-/// Namespace, lock, principal, instance.
+/// The places of an event's texts: namespace, lock, principal, instance.
 const PLACES: usize = 4;
 
 impl Names {

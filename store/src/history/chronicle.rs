@@ -1,5 +1,5 @@
-//! The history of a server that shares its store with others: what it follows and what it leads, written by itself.
-//! What it did not see is a gap, and said to be one.
+//! The history of a server in a cluster. Each server writes the events it sees as leader or follower. Records it did
+//! not see are a gap, which the history reports.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use super::{Bounds, Writer};
 use crate::Error;
 use crate::event::Event;
 
-/// In `meta`: everything up to this record is in the file, or not worth telling.
+/// The key in `meta` of the last record whose events are in the file.
 const THROUGH: &str = "through";
 
-/// A history that is added to.
+/// A history that events are added to.
 pub struct Chronicle {
     writer: Writer,
     through: u64,
 }
 
 impl Chronicle {
-    /// Opens or makes the history of this generation of a store in a folder. That of another one is put aside.
+    /// Opens or creates the history of this generation of a store. The history of another generation is moved aside.
     pub fn open(data: &Path, generation: u64, bounds: Bounds) -> Result<Self, Error> {
         let mut writer = Writer::open(data, &format!("shared-{generation:x}"), bounds)?;
         let through = through(&writer.db)
@@ -29,12 +29,12 @@ impl Chronicle {
         Ok(Self { writer, through })
     }
 
-    /// Everything up to this record is in it, but for its gaps.
+    /// Returns the last record whose events are in the history. Earlier events are in it too, except in gaps.
     pub fn through(&self) -> u64 {
         self.through
     }
 
-    /// Adds what happened after the record `after` and up to the record `through`.
+    /// Adds the events after the record `after` and up to the record `through`.
     pub fn add<'e>(
         &mut self,
         events: impl Iterator<Item = &'e Event>,
@@ -44,7 +44,7 @@ impl Chronicle {
         if through <= self.through {
             return Ok(());
         }
-        // A history that begins has nothing before it that could be missing.
+        // A new history has no gap before its first event.
         if after > self.through && self.through > 0 {
             let sql = "INSERT OR REPLACE INTO gaps (first_seq, last_seq) VALUES (?1, ?2)";
             self.writer.db.execute(sql, params![self.through as i64 + 1, after as i64])?;
@@ -58,7 +58,7 @@ impl Chronicle {
         Ok(())
     }
 
-    /// Deletes events that are too old at this time of the wall clock.
+    /// Deletes events that are too old at this wall-clock time.
     pub fn forget(&mut self, now_ms: i64) -> rusqlite::Result<()> {
         self.writer.forget(now_ms)
     }
@@ -70,7 +70,7 @@ fn through(db: &Connection) -> rusqlite::Result<u64> {
     Ok(found.unwrap_or(0) as u64)
 }
 
-/// For tests: something that happened in this record.
+/// Returns an event in this record.
 #[cfg(test)]
 pub(super) fn event(seq: u64) -> Event {
     use leasehold_core::{
@@ -116,7 +116,7 @@ mod tests {
         let first = [event(11), event(12)];
         chronicle.add(first.iter(), 10, 20).expect("added");
         assert_eq!(seqs(), (vec![12, 11], vec![]), "it begins where it begins");
-        // The same again, and some more.
+        // The same event again, and a new one.
         let again = [event(12), event(21)];
         chronicle.add(again.iter(), 10, 21).expect("added");
         assert_eq!(seqs().0, [21, 12, 11]);

@@ -1,10 +1,10 @@
-//! Which locks and owners a block may tell of: a Bloom filter, so that a question about one lock reads few blocks.
+//! A Bloom filter of the locks and owners in a block, so that a query for one lock unpacks few blocks.
 
-/// Bits per entry: with four probes, about one block in forty is read in vain.
+/// Bits per entry. With four probes, about one block in forty is unpacked in vain.
 const BITS_PER_ENTRY: usize = 10;
 const PROBES: u64 = 4;
 
-/// Something that may be asked for, as a number that is the same in every build: it is on disk.
+/// A lock or owner that queries can name, as a hash. It is the same in every build, because it is stored on disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Trait(u64);
 
@@ -38,7 +38,7 @@ impl Trait {
     }
 }
 
-/// The filter of a block that tells of these.
+/// Returns the filter of a block with these entries.
 pub(super) fn build(mut entries: Vec<Trait>) -> Vec<u8> {
     entries.sort_unstable();
     entries.dedup();
@@ -52,7 +52,7 @@ pub(super) fn build(mut entries: Vec<Trait>) -> Vec<u8> {
     filter
 }
 
-/// May the block tell of this? If not, it certainly does not.
+/// Returns whether the block might contain this entry. If false, it certainly does not.
 pub(super) fn may_have(filter: &[u8], wanted: Trait) -> bool {
     let n_bits = filter.len() as u64 * 8;
     n_bits == 0

@@ -1,9 +1,9 @@
-//! What happened, for as long as somebody may ask: the facts of the journal, kept after its records are gone.
+//! The history: the events of the journal, kept for queries after the journal's records are deleted.
 //!
-//! History is told, never relied on: no lock is granted or refused because of it. So a file that is damaged is put
-//! aside and a new one begun, and the server starts all the same. A sound one is never put aside: if the disk is full
-//! or another process has locked it, the start is refused. It is written by the fold, one block for each chunk
-//! of records, before the chunk counts as folded; a chunk that is folded again adds nothing twice.
+//! No decision depends on history: no lock is granted or refused because of it. So a damaged file is moved aside and
+//! replaced by a new one, and the server starts anyway. An intact file is never moved aside: if the disk is full or
+//! another process has locked the file, the server refuses to start. The fold writes one block for each chunk of
+//! records, before the chunk counts as folded. A chunk that is folded again adds no event twice.
 
 mod block;
 mod chronicle;
@@ -29,15 +29,15 @@ const SCHEMA: &str = "
         last_ms INTEGER NOT NULL, filter BLOB NOT NULL, events BLOB NOT NULL);
     CREATE TABLE IF NOT EXISTS gaps (first_seq INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL);";
 
-/// How long another process may have the file to itself.
+/// How long to wait for another process that has locked the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How much is kept. Whatever is over either bound is forgotten, the oldest first.
+/// How many events are kept. The oldest events over either limit are deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// How long events are kept.
     pub age_max: Duration,
-    /// How many bytes of them are kept.
+    /// Maximum size of the events, in bytes.
     pub bytes_max: u64,
 }
 
@@ -47,25 +47,25 @@ impl Default for Bounds {
     }
 }
 
-/// The file that events are added to. There is one, and the fold has it.
+/// The file that events are added to. There is one writer, used by the fold.
 pub(crate) struct Writer {
     db: Connection,
     bounds: Bounds,
     n_bytes: u64,
     last_seq: u64,
-    /// Nothing is written; events become a gap.
+    /// Whether writing is paused. In that time, events become a gap.
     is_paused: bool,
-    /// The records of the gap that ends with the last one, until something is written after it.
+    /// The records of the latest gap, until a block is written after it.
     missed: Option<(u64, u64)>,
 }
 
-/// Where a folder's history is.
+/// Returns the path of the history in a data directory.
 pub fn path(data: &Path) -> PathBuf {
     data.join("history.db")
 }
 
 impl Writer {
-    /// Opens or makes the history of the store with this id and generation.
+    /// Opens or creates the history of the store with this id and generation.
     pub(crate) fn open(data: &Path, store: &str, bounds: Bounds) -> Result<Self, Error> {
         let path = path(data);
         match Self::try_open(&path, store, bounds, PATIENCE) {
@@ -101,7 +101,7 @@ impl Writer {
         let sql = "SELECT value FROM meta WHERE key = 'store'";
         let theirs: String = db.query_row(sql, [], |row| row.get(0))?;
         if theirs != store {
-            // It is put aside as one file.
+            // Checkpoints the log, so that the history is moved aside as one file.
             db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             return Err(Unusable::Earlier);
         }
@@ -112,7 +112,7 @@ impl Writer {
         Ok(Self { db, bounds, n_bytes, last_seq, is_paused: false, missed: None })
     }
 
-    /// A block for what happens next. Events that are there already are left out of it.
+    /// Returns a block for the next events. It omits events that are in the file already.
     pub(crate) fn begin(&self) -> Block {
         Block::after(self.last_seq)
     }
@@ -122,7 +122,7 @@ impl Writer {
         self.is_paused = is_paused;
     }
 
-    /// Adds what happened in the records up to `through`.
+    /// Adds the events of the records up to `through`.
     pub(crate) fn add(&mut self, block: Block, through: u64) -> rusqlite::Result<()> {
         if let Some([(first_seq, first_ms), (last_seq, last_ms)]) = block.span {
             let block::Packed { bytes, filter } = block.pack();
@@ -143,7 +143,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The same, but a block that cannot be written becomes a gap, so that history does not look complete.
+    /// Adds the events too, but if the block cannot be written, records a gap, so that history does not look complete.
     pub(crate) fn add_or_miss(&mut self, block: Block, through: u64) -> rusqlite::Result<()> {
         let span = block.span;
         let added = if self.is_paused { Ok(()) } else { self.add(block, through) };
@@ -198,14 +198,14 @@ fn forget(db: &Connection, bounds: Bounds, mut n_bytes: u64, now_ms: i64) -> rus
     Ok(n_bytes)
 }
 
-/// What history is read by: each question opens the file anew, so that nobody waits for anybody.
+/// Reads the history. Each query opens the file again, so that queries do not wait for each other.
 #[derive(Clone, Debug)]
 pub struct History {
     path: PathBuf,
 }
 
 impl History {
-    /// The history in a data folder.
+    /// Returns the history in a data directory.
     pub fn of(data: &Path) -> Self {
         Self { path: path(data) }
     }
@@ -247,7 +247,7 @@ impl History {
     }
 }
 
-/// Where it is then.
+/// Moves the file aside. Returns its new path.
 fn put_aside(path: &Path, word: &str) -> Result<PathBuf, Error> {
     try_put_aside(path, word).map_err(|error| super::folder::trouble(path, &error))
 }
@@ -267,23 +267,23 @@ fn try_put_aside(path: &Path, word: &str) -> std::io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Why a history cannot be used.
+/// Why a history file cannot be used.
 #[derive(Debug)]
 enum Unusable {
-    /// What is in the file is no history of this store, and never will be.
+    /// The file is not a valid history, and retrying will not change that.
     Damaged(String),
-    /// It is of another store, or of another generation of it: it was restored from a backup meanwhile.
+    /// The file belongs to another store, or to another generation: the store was restored from a backup since.
     Earlier,
-    /// Another process has it.
+    /// Another process has locked the file.
     Busy(rusqlite::Error),
-    /// The file may be as sound as ever: there is no room, no permission, or the disk fails.
+    /// The file might be intact: there is no space or no permission, or the disk fails.
     Trouble(rusqlite::Error),
 }
 
 impl From<rusqlite::Error> for Unusable {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            // Other tables than ours, or other values in them, are "unknown" or have no code at all.
+            // If the tables or values are not ours, the error has the code "unknown" or no code.
             None
             | Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) => {
                 Self::Damaged(error.to_string())
@@ -327,7 +327,7 @@ mod tests {
         let path = path(folder.path());
         let before = open(&path, "before").expect("made");
         before.db.execute("INSERT INTO meta (key, value) VALUES ('a', 'b')", []).expect("noted");
-        // It is still open, as that of a server that goes on.
+        // The history is still open, as that of a running server.
         let after = Writer::open(folder.path(), "after", Bounds::default()).expect("made");
         assert_eq!(after.last_seq, 0);
         let aside = folder.path().join("history.db.earlier-1");

@@ -25,11 +25,11 @@ pub struct Query {
 /// The result of a query.
 #[derive(Default, Debug)]
 pub struct Page {
-    /// Newest first.
+    /// The matching events, newest first.
     pub events: Vec<Event>,
-    /// More events might exist before this one.
+    /// The event to continue at, if more events might exist before it.
     pub before: Option<EventId>,
-    /// Records among those searched whose events are not recorded: the first and the last of each gap.
+    /// The gaps among the searched records, whose events are not recorded: the first and the last record of each.
     pub gaps: Vec<(u64, u64)>,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn find(
     Ok(page)
 }
 
-/// The gaps between these records. Files that were made before there could be any have no table of them.
+/// Returns the gaps between these records. Files from before gaps were introduced have no table for them.
 fn gaps(db: &Connection, from: u64, through: u64) -> rusqlite::Result<Vec<(u64, u64)>> {
     if !db.table_exists(None, "gaps")? {
         return Ok(Vec::new());
@@ -95,13 +95,13 @@ fn find_events(
     n_max: usize,
 ) -> Result<Page, String> {
     let why = |error: rusqlite::Error| error.to_string();
-    // A block may hold both what is before that event and what is after it.
+    // A block can contain events both before and after that event.
     let sql = "SELECT last_seq, first_seq, last_ms, filter, events FROM blocks
                WHERE first_seq <= ?1 ORDER BY last_seq DESC";
     let from = before.map_or(i64::MAX, |id| i64::try_from(id.seq).unwrap_or(i64::MAX));
     let mut statement = db.prepare(sql).map_err(why)?;
     let mut rows = statement.query([from]).map_err(why)?;
-    // Events are large: a list of them that grows would be copied again and again.
+    // Events are large, and a growing list would copy them repeatedly.
     let events = Vec::with_capacity(n_max);
     let (mut page, mut n_opened) = (Page { events, ..Page::default() }, 0);
     while let Some(row) = rows.next().map_err(why)? {

@@ -1,4 +1,4 @@
-//! Copies of a store, also of one in use.
+//! Copies of a store, even of one in use.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::{JOURNAL, NAMES, TABLES, check, journal_path, refused, tables_path, t
 use crate::Error;
 use crate::folder::{Making, Unfinished};
 
-/// A copy that was made.
+/// The result of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Copied {
-    /// How large it is.
+    /// The size of the copy in bytes.
     pub n_bytes: u64,
 }
 
-/// Copies the store in `data`, whether or not a server uses it, into `target`, a new or empty folder. It is checked
-/// before anybody can take the copy for a backup.
+/// Copies the store in `data`, even if a server uses it, to the new or empty directory `target`. The copy is checked
+/// before it counts as a backup.
 pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
     let mut source = Source::open(data)?;
-    // Of a store in use there is no moment that could be checked before it is copied. Of another, the copy would
-    // have no mark to tell what is missing.
+    // A store in use changes all the time, so its copy is checked instead. Any other store is checked before the copy,
+    // because the copy has no mark that would reveal missing records.
     let is_in_use = source.is_in_use();
     if !is_in_use {
         source.judge()?;
@@ -41,19 +41,19 @@ pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
     complete(unfinished, journal, tables, target)
 }
 
-/// Puts a backup, which is checked first, into `data`, a new or empty folder. The first start from it ends whatever
-/// the backup says is held, and hands out nothing that could have been handed out since.
+/// Checks a backup and copies it to the new or empty directory `data`. The first start from it ends all leases in the
+/// backup, and issues no token or number that might have been issued since.
 pub fn restore(backup: &Path, data: &Path) -> Result<Copied, Error> {
     let mut source = Source::at_rest(backup)?;
     judged(&mut source)?;
     let unfinished = Unfinished::begin(data, Making::Restore)?;
     let (journal, tables) = copy(&source, &unfinished)?;
-    // Wherever the store of the backup has moved, this is another one.
+    // The restored store is a new one, even if the original has moved elsewhere.
     schema::unset(&journal, transfer::CLOSED).map_err(|error| trouble(data, error))?;
     complete(unfinished, journal, tables, data)
 }
 
-/// What is in a backup, which is checked, and must be one.
+/// Checks a backup and returns its state. Fails if it is not a backup.
 pub(super) fn judged(source: &mut Source) -> Result<State, Error> {
     let (report, state) = source.judge()?;
     if report.is_backup {
@@ -65,7 +65,7 @@ pub(super) fn judged(source: &mut Source) -> Result<State, Error> {
     )))
 }
 
-/// The journal is copied first: whatever is folded and trimmed meanwhile is then in the copy of the tables.
+/// Copies the journal first. Records that are folded and trimmed in the meantime are then in the copy of the tables.
 fn copy(source: &Source, target: &Unfinished) -> Result<(Connection, Connection), Error> {
     let copy = |name: &str, db: &Connection, database| {
         let (from, to) = (source.data.join(name), target.part(name)?);
@@ -81,14 +81,15 @@ fn copy(source: &Source, target: &Unfinished) -> Result<(Connection, Connection)
 fn copy_one(source: &Connection, from: &Path, to: &Path) -> Result<Connection, Error> {
     let mut copy = schema::unsynced(to)?;
     let why = |error| trouble(to, error);
-    // All in one step, so that it is one moment of the source however much is written meanwhile.
+    // Copies everything in one step, so that the copy shows one moment of the source, however much is written in the
+    // meantime.
     Backup::new(source, &mut copy)
         .and_then(|backup| backup.run_to_completion(i32::MAX, Duration::from_millis(1), None))
         .map_err(|error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => why(error),
             _ => trouble(from, error),
         })?;
-    // It has no write-ahead log as long as nobody uses it, so that it is one file.
+    // Without a write-ahead log, the copy is a single file.
     let mode: String =
         copy.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0)).map_err(why)?;
     if mode != "delete" {

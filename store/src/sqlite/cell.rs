@@ -1,4 +1,4 @@
-//! Values of the core as values of a column.
+//! Converts values of the core to and from column values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use rusqlite::types::{FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 
 use crate::tag::{mode_number, mode_of};
 
-/// Can be kept in a column.
+/// A type that can be stored in a column.
 pub(super) trait Cell: Sized {
     fn write(&self) -> ToSqlOutput<'_>;
     fn read(value: ValueRef<'_>, names: &mut Names) -> FromSqlResult<Self>;
 }
 
-/// Texts that are in many rows, kept once while rows are read.
+/// Texts that occur in many rows, each stored once while rows are read.
 #[derive(Default)]
 pub(super) struct Names {
     known: HashMap<Box<str>, Arc<str>>,
-    /// Those that were asked for last: a namespace, a principal and an owner tend to be those of the row before.
+    /// The most recent texts: a row often has the same namespace, principal and owner as the row before.
     recent: [Option<Arc<str>>; 4],
     n_asked: usize,
 }
 
 impl Names {
     fn get(&mut self, text: &str) -> Arc<str> {
-        /// Names that are all different would only make this large.
+        /// Limits the cache, because many distinct names would only make it large.
         const N_MAX: usize = 10_000;
         if let Some(name) = self.recent.iter().flatten().find(|name| ***name == *text) {
             return name.clone();
@@ -44,7 +44,7 @@ impl Names {
     }
 }
 
-/// Columns of these types hold a number, however it is called in the core.
+/// Implements [`Cell`] for types that are stored as a number.
 macro_rules! numbers {
     ($($type:ty: |$it:ident| $write:expr, |$n:ident| $read:expr;)*) => {$(
         impl Cell for $type {
@@ -76,7 +76,7 @@ numbers! {
     };
 }
 
-/// Never is `NULL`.
+/// Never is stored as `NULL`.
 impl Cell for Timestamp {
     fn write(&self) -> ToSqlOutput<'_> {
         self.finite().map_or(NULL, |at| ToSqlOutput::from(at.as_nanos() as i64))
@@ -138,7 +138,7 @@ impl Cell for SessionDigest {
     }
 }
 
-/// As JSON, so that people can read it.
+/// Stored as JSON, so that operators can read it.
 impl Cell for Vec<Arc<str>> {
     fn write(&self) -> ToSqlOutput<'_> {
         let texts: Vec<&str> = self.iter().map(|text| &**text).collect();
@@ -197,7 +197,7 @@ impl Cell for Phase {
     }
 }
 
-/// As the phase that follows it.
+/// Stored as the phase that follows it.
 impl Cell for Ending {
     fn write(&self) -> ToSqlOutput<'_> {
         let phase = Phase::Ended(*self);

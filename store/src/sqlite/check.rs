@@ -1,4 +1,4 @@
-//! Is everything in a data folder as it should be?
+//! Checks a data directory.
 
 use std::path::Path;
 
@@ -11,30 +11,31 @@ use super::source::Source;
 use super::{is_there, load, refused, schema, transfer, trouble_in};
 use crate::{Error, folder};
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Journal records that are not in the tables yet.
     pub n_records: u64,
-    /// The last record.
+    /// The number of the last record.
     pub seq: u64,
-    /// What the state comes to.
+    /// The size of the state.
     pub counts: Counts,
-    /// The first start from here will treat it as a backup.
+    /// Whether the first start from the directory treats it as a backup.
     pub is_backup: bool,
-    /// Where the store has moved to, if it has: no server starts from here.
+    /// Where the store has moved to, if it has. No server starts from this directory then.
     pub moved_to: Option<String>,
-    /// A store in etcd that was put back to an earlier state: nobody leads it.
+    /// Whether the store is in etcd and was rolled back to an earlier state. No server leads it then.
     pub is_rewound: bool,
 }
 
-/// Reads all of a folder no server uses: both files, every record's checksum, the sequence, what it adds up
-/// to, and every invariant of the result. Changes nothing and makes nothing there, so that it can be read-only.
+/// Checks a directory that no server uses: both files, the checksum of every record, their order, the resulting state,
+/// and its invariants. Changes and creates nothing there, so that the directory can be read-only.
 pub fn verify(data: &Path) -> Result<Report, Error> {
     Ok(Source::at_rest(data)?.judge()?.0)
 }
 
-/// Judges a folder that no server uses as a start would; `None`: a start would make a store there. Changes nothing.
+/// Checks a directory that no server uses in the same way as a start. Returns `None` if a start would create a store
+/// there. Changes nothing.
 pub fn examine(data: &Path) -> Result<Option<Report>, Error> {
     folder::check_private(data)?;
     if folder::is_leftover(data)? {
@@ -48,7 +49,7 @@ pub fn examine(data: &Path) -> Result<Option<Report>, Error> {
     Ok(Some(source.judge()?.0))
 }
 
-/// Judges databases that are open. It is what a start goes by, and the invariants of the result.
+/// Checks open databases: everything that a start checks, and the invariants of the resulting state.
 pub(super) fn judge(
     journal: &Connection,
     tables: &mut Connection,

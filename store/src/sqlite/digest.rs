@@ -1,7 +1,8 @@
-//! What the rows of the tables add up to, so that none can be changed, lost or added unseen.
+//! A digest of the table rows, which reveals any changed, lost or added row.
 //!
-//! The sum of the hashes of all rows does not depend on their order, and a fold keeps it up to date by what it changes.
-//! So it does with how many locks and leases there are, which a start wants to know before it reads them.
+//! The digest is the sum of the hashes of all rows, so it does not depend on their order, and a fold updates it by the
+//! rows it changes. The digest also counts locks and leases, because a start needs these numbers before it reads the
+//! rows.
 
 use leasehold_core::Row;
 use rusqlite::Connection;
@@ -21,7 +22,7 @@ pub(super) struct Digest {
     sum: u128,
     n_locks: i64,
     n_leases: i64,
-    /// The row at hand.
+    /// The encoding of the current row.
     bytes: Writer,
 }
 
@@ -45,7 +46,7 @@ impl Digest {
     }
 
     fn hash(&mut self, row: &Row) -> u128 {
-        // It is sealed instead, together with what the core does not know of.
+        // The meta row is protected by the seal instead, together with data that the core does not know.
         if matches!(row, Row::Meta { .. }) {
             return 0;
         }
@@ -54,33 +55,33 @@ impl Digest {
         u128::from_le_bytes(Hash::of(&self.bytes.0).0)
     }
 
-    /// As the tables have it.
+    /// Reads the stored digest.
     pub(super) fn get(tables: &Connection) -> Result<Self, Error> {
         let sum: Option<[u8; Hash::BYTES]> = schema::get(tables, KEY)?;
         let sum = sum.ok_or_else(|| refused("tables.db: its digest is missing"))?;
         let counted = |key, table| {
-            // Tables that were written before rows were counted do not say.
+            // Tables from before rows were counted do not contain the numbers.
             schema::get(tables, key)?.map_or_else(|| count(tables, table), Ok)
         };
         let (n_locks, n_leases) = (counted(N_LOCKS, "tokens")?, counted(N_LEASES, "leases")?);
         Ok(Self { sum: u128::from_le_bytes(sum), n_locks, n_leases, bytes: Writer::default() })
     }
 
-    /// How many locks and leases there are: nothing is judged by it.
+    /// Returns the numbers of locks and leases. They are only a hint, and are not checked.
     pub(super) fn counts(&self) -> (usize, usize) {
         let [n_locks, n_leases] =
             [self.n_locks, self.n_leases].map(|n| usize::try_from(n).unwrap_or(0));
         (n_locks, n_leases)
     }
 
-    /// To be sealed by the caller.
+    /// Stores the digest. The caller has to seal the table `meta` afterwards.
     pub(super) fn put(&self, tables: &Connection) -> rusqlite::Result<()> {
         schema::put(tables, N_LOCKS, self.n_locks)?;
         schema::put(tables, N_LEASES, self.n_leases)?;
         schema::put(tables, KEY, self.sum.to_le_bytes())
     }
 
-    /// Of all rows that were read.
+    /// Compares the digest of all rows read with the stored one.
     pub(super) fn check(&self, tables: &Connection) -> Result<(), Error> {
         if Self::get(tables)?.sum == self.sum {
             return Ok(());

@@ -1,9 +1,9 @@
-//! Folding: what the journal says happened becomes what the tables say is.
+//! Folding: applies the journal's changes to the tables.
 //!
-//! A chunk of records is folded in one transaction that also says how far it got, so a fold that is cut off
-//! anywhere is simply done again. Each chunk is worked out by the core itself: the rows it touches are
-//! imported into a small machine, the changes absorbed, and the result written back. A lease that came and
-//! went within a chunk never touches the disk.
+//! A chunk of records is folded in one transaction that also stores the position, so an interrupted fold is simply
+//! repeated. The core itself computes each chunk: the affected rows are imported into a small machine, the changes are
+//! applied, and the result is written back. A lease that starts and ends within one chunk is never written to the
+//! tables.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -25,30 +25,29 @@ use super::{Options, files_of, journal, journal_path, load, refused, rows, table
 use crate::folder::Identity;
 use crate::{Chain, Error, Health, Place, Record, history};
 
-/// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
+/// Large enough that most leases start and end within one chunk, small enough that no transaction takes long.
 const CHANGES_PER_CHUNK: usize = 2000;
 /// While the disk reserve is in use, the journal is folded at least this often, so that it stays short.
 const HURRY: Duration = Duration::from_millis(250);
-/// A breath between two chunks, for whoever commits meanwhile.
+/// A pause between two chunks, so that commits can proceed.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How far appending and folding have come.
+/// The positions of appending and folding in the journal.
 #[derive(Default)]
 pub(super) struct Progress {
     folded_through: AtomicU64,
     appended_through: AtomicU64,
-    /// What happened to the files, if they are no longer what their paths lead to.
+    /// An error message, if the files are not the ones that their paths lead to any more.
     lost: OnceLock<String>,
     ending: Mutex<Option<Ending>>,
     wake: Condvar,
 }
 
-/// How the thread is to end.
+/// How the thread ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// After a last fold.
     Folded,
-    /// At once.
     Now,
 }
 
@@ -70,7 +69,7 @@ impl Progress {
         self.lost.get().cloned()
     }
 
-    /// Waits for the next round, or for the end.
+    /// Waits for the next round, or until the thread is to end.
     fn wait(&self, interval: Duration) -> Option<Ending> {
         let ending = lock(&self.ending);
         let waited = self.wake.wait_timeout_while(ending, interval, |ending| ending.is_none());
@@ -87,7 +86,7 @@ impl Progress {
     }
 }
 
-/// The thread that folds. It has ended when this is dropped, because it has files open that must be closed by then.
+/// The fold thread. Dropping this value waits for its end, because the files it has open must be closed by then.
 pub(super) struct FoldThread {
     thread: Option<JoinHandle<Result<(), Error>>>,
     progress: Arc<Progress>,
@@ -120,7 +119,7 @@ impl FoldThread {
         Ok(Self { thread: Some(thread.map_err(refused)?), progress })
     }
 
-    /// Folds what is left and stops.
+    /// Folds the rest of the journal and ends the thread.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         self.join(Ending::Folded)
     }
@@ -134,12 +133,12 @@ impl FoldThread {
 
 impl Drop for FoldThread {
     fn drop(&mut self) {
-        // Nobody asked for a last fold, and the journal keeps what this one did not do.
+        // No last fold was requested. The journal keeps the records that were not folded.
         let _ = self.join(Ending::Now);
     }
 }
 
-/// What the thread shares with the store.
+/// The state that the thread shares with the store.
 pub(super) struct Shared {
     pub(super) progress: Arc<Progress>,
     pub(super) health: Arc<Health>,
@@ -149,7 +148,7 @@ pub(super) struct Shared {
 struct Work {
     journal: PathBuf,
     tables: PathBuf,
-    /// Of both databases.
+    /// The files of both databases.
     files: Vec<Identity>,
     folded: Folded,
     interval: Duration,
@@ -158,22 +157,22 @@ struct Work {
     progress: Arc<Progress>,
     health: Arc<Health>,
     disk: Arc<Disk>,
-    /// Of folds that fail.
+    /// Limits the log lines about failed folds.
     complaint: Complaint,
     history_complaint: Complaint,
 }
 
-/// What the journal is folded into.
+/// The targets of the fold.
 pub(super) struct Folded {
     pub(super) tables: Connection,
     pub(super) history: history::Writer,
-    /// How far.
+    /// The last folded record.
     pub(super) place: Place,
 }
 
 impl Work {
     fn run(mut self) -> Result<(), Error> {
-        // Folding can wait; whoever commits cannot.
+        // Folding can wait, but commits cannot, so this thread has a low priority.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
         loop {
             let is_tapped = self.health.disk().is_some_and(|disk| disk.is_tapped());
@@ -199,7 +198,7 @@ impl Work {
         }
     }
 
-    /// A failure to delete history does not stop the fold, like a failure to write it.
+    /// Deletes old history. A failure does not stop the fold, like a failure to write history.
     fn forget_history(&mut self) {
         let Some(clock) = &self.clock else { return };
         if let Err(error) = self.folded.history.forget(clock.wall_ms()) {
@@ -246,7 +245,8 @@ impl Work {
         }
     }
 
-    /// What was read is ours, and what was folded will be found again: only then may the journal be trimmed.
+    /// Checks that the files are still the ones that their paths lead to. Only then are the records read ours and the
+    /// tables found again, so that the journal may be trimmed.
     fn check_files(&self) -> Result<(), Error> {
         let Some(file) = self.files.iter().find(|file| !file.is_there()) else { return Ok(()) };
         let why = self.progress.lost.get_or_init(|| file.lost());
@@ -286,7 +286,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Makes the tables what they are after these records, and has their history written before.
+/// Applies these records to the tables, after writing their history.
 pub(super) fn fold(
     tables: &mut Connection,
     history: Option<&mut history::Writer>,
@@ -307,7 +307,7 @@ pub(super) fn fold(
     Ok(tx.commit()?)
 }
 
-/// For a change that concerns everything.
+/// Folds a change that affects all rows.
 fn fold_whole(
     tables: &mut Connection,
     history: Option<&mut history::Writer>,
@@ -345,7 +345,7 @@ fn absorb(
     Ok(machine)
 }
 
-/// History that cannot be written is missed, and holds up nothing.
+/// Adds a block to the history. If that fails, the history has a gap, and folding continues.
 fn add_history(
     history: Option<&mut history::Writer>,
     block: Option<history::Block>,

@@ -1,4 +1,4 @@
-//! The one reader of the journal: whoever needs its records gets them in order, each checked against the one before.
+//! The only reader of the journal. It returns the records in order, each checked against the previous one.
 
 use std::ops::ControlFlow;
 
@@ -7,8 +7,8 @@ use rusqlite::Connection;
 use super::refused;
 use crate::{Chain, Error, Place, Record};
 
-/// Calls `each` with every record after those in a chain, until it breaks off. A gap, a damaged record or one that is
-/// out of place is an error: nothing that was acknowledged is skipped. Where it came to is returned.
+/// Calls `each` with every record after those in the chain, until `each` stops. A gap, or a damaged or misplaced
+/// record, is an error, so no acknowledged record is skipped. Returns the chain up to the last record read.
 pub(super) fn read(
     journal: &Connection,
     start: Chain,
@@ -30,7 +30,7 @@ pub(super) fn read(
     Ok(chain)
 }
 
-/// How much the records after one and up to another take.
+/// Returns the size of the records after `after` and up to `through`, in bytes.
 pub(super) fn n_bytes(journal: &Connection, after: u64, through: u64) -> Result<u64, Error> {
     let sql = "SELECT coalesce(sum(length(record)), 0) FROM journal WHERE seq > ?1 AND seq <= ?2";
     let mut statement = journal.prepare_cached(sql).map_err(damaged)?;
@@ -38,7 +38,7 @@ pub(super) fn n_bytes(journal: &Connection, after: u64, through: u64) -> Result<
     Ok(n.map_err(damaged)? as u64)
 }
 
-/// The first record that is still there.
+/// Returns the number of the first record that still exists.
 pub(super) fn first_seq(journal: &Connection) -> Result<Option<u64>, Error> {
     let sql = "SELECT min(seq) FROM journal";
     let first = journal.query_row(sql, [], |row| row.get::<_, Option<i64>>(0)).map_err(damaged)?;

@@ -1,4 +1,4 @@
-//! From the files to a machine: the tables, then the journal after them.
+//! Loads a machine from the files: first the tables, then the later journal records.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -19,22 +19,22 @@ use super::{JOURNAL, TABLES, journal, pages, refused, rows, schema, transfer, tr
 use crate::event::{Event, EventId};
 use crate::{Chain, Error, Hash, Head, Loaded, Place, Record};
 
-/// No more events than these are made known by a start: more than readers are told of.
+/// Maximum events that a start loads. Readers are never sent more than these.
 pub(super) const TOLD_MAX: usize = 20_000;
-/// In the `meta` of the journal: there is a mark, and the journal goes at least as far as it says.
+/// The key in the journal's `meta` that is set once there is a mark, which the journal must reach.
 const HAS_MARK: &str = "has_mark";
 
-/// What was found.
+/// The result of a load.
 pub(super) struct State {
     pub(super) loaded: Loaded,
     pub(super) chain: Chain,
-    /// What is in the tables.
+    /// The last record in the tables.
     pub(super) folded: Place,
     pub(super) trimmed_through: u64,
 }
 
-/// Reads the files and takes them into use. Everything an earlier process may have left half written to disk is
-/// completed once it is known to be sound, so that nothing can be answered from what only the page cache has.
+/// Reads the files and starts to use them. Data that an earlier process left in the page cache is synced once it is
+/// known to be sound, so that no response depends on data that a power failure could destroy.
 pub(super) fn load(
     journal: &Connection,
     tables: &mut Connection,
@@ -52,7 +52,7 @@ pub(super) fn load(
         state.loaded.generation = u64::from_le_bytes(leasehold_base::random::bytes()) >> 11;
         state.loaded.machine.apply(state.loaded.machine.now(), Restore);
     }
-    // Before the tables cease to be a backup's, because from then on there must be a mark.
+    // The mark is created while the tables still belong to a backup, because afterwards it must exist.
     let mark = Mark::start(data, marked(journal, &state)?)?;
     if schema::get::<i64>(journal, HAS_MARK)?.is_none() {
         let why = trouble_in(journal);
@@ -69,7 +69,7 @@ pub(super) fn load(
     Ok((state, mark))
 }
 
-/// Reads everything, judges it and changes nothing: what `serve` and `verify` both go by.
+/// Reads and checks everything, without changing it. Both `serve` and `verify` use this.
 pub(super) fn read(
     journal: &Connection,
     tables: &mut Connection,
@@ -109,8 +109,8 @@ pub(super) fn read(
     Ok(State { loaded, chain, folded, trimmed_through })
 }
 
-/// The journal begins where the tables end, or before. If not, one of them lost something, and rather the tables: of
-/// the journal only what they have is ever deleted.
+/// Checks that the journal starts at the end of the tables, or before. If not, one of the files has lost data, more
+/// likely the tables: only records that are in the tables are ever deleted from the journal.
 fn check_adjoin(folded: Place, first: Option<u64>) -> Result<(), Error> {
     let (expected, Some(first)) = (folded.seq + 1, first) else { return Ok(()) };
     if first <= expected {
@@ -124,7 +124,7 @@ fn check_adjoin(folded: Place, first: Option<u64>) -> Result<(), Error> {
     )))
 }
 
-/// What happened in a record.
+/// Returns the events of a record.
 pub(super) fn events(
     seq: u64,
     record: &Record,
@@ -135,7 +135,7 @@ pub(super) fn events(
     facts.enumerate().map(event)
 }
 
-/// How far the journal must go at least. Stores that were never marked, and backups, do not say.
+/// Returns the record that the journal must reach. Returns `None` for backups and for stores that never had a mark.
 fn acknowledged(
     journal: &Connection,
     tables: &Connection,
@@ -144,7 +144,7 @@ fn acknowledged(
     if is_backup(tables)? {
         return Ok(None);
     }
-    // That there is a mark may have been said in a log that is lost since, so one that is there counts in any case.
+    // The note that there is a mark might have been in a log that was lost since, so an existing mark always counts.
     let must_be_there = schema::get::<i64>(journal, HAS_MARK)?.is_some();
     let marked = match mark {
         Found::Sound(marked) => marked,
@@ -181,7 +181,7 @@ pub(super) fn store_id(journal: &Connection) -> Result<[u8; 16], Error> {
     Ok(id.ok_or_else(|| refused("journal.db: its store id is no store id"))?.to_be_bytes())
 }
 
-/// Says which file it is about, unless it does.
+/// Adds the file name to an error, unless the error contains it already.
 fn in_file(file: &str, error: Error) -> Error {
     match error {
         Error::Refused(why) if !why.contains(file) => refused(format!("{file}: {why}")),
@@ -189,13 +189,13 @@ fn in_file(file: &str, error: Error) -> Error {
     }
 }
 
-/// Is it a backup, or made from one and not started since?
+/// Returns whether this is a backup, or was created from one and not started since.
 pub(super) fn is_backup(tables: &Connection) -> Result<bool, Error> {
     Ok(schema::get::<i64>(tables, "is_backup")?.is_some())
 }
 
-/// The machine that is in the tables, if their pages are in order too. That is looked at meanwhile, by a thread of its
-/// own.
+/// Imports the machine from the tables, and checks the pages of the tables. A separate thread checks the pages in the
+/// meantime.
 fn import_checked(
     tables: &mut Connection,
     limits: Limits,
@@ -214,8 +214,8 @@ fn import_checked(
     })
 }
 
-/// The machine that is in the tables. Reading rows, adding them up and putting them together each has a thread of its
-/// own: together they take twice as long as the slowest of them.
+/// Imports the machine from the tables. Reading rows, computing the digest and importing run in separate threads.
+/// Sequentially they would take twice as long as the slowest of them.
 pub(super) fn import(
     tables: &mut Connection,
     limits: Limits,
@@ -242,10 +242,10 @@ pub(super) fn import(
     Ok(importer.finish())
 }
 
-/// Rows that are handed over at once.
+/// Rows that are passed on together.
 type Lot = Vec<Row>;
 const LOT: usize = 1024;
-/// How many lots may be on their way to each of the threads.
+/// How many lots can be queued for each thread.
 const LOTS: usize = 8;
 
 fn read_rows(tables: &Connection, to: &SyncSender<Lot>) -> Result<(), Error> {
@@ -255,7 +255,7 @@ fn read_rows(tables: &Connection, to: &SyncSender<Lot>) -> Result<(), Error> {
         if lot.len() < LOT {
             return Ok(());
         }
-        // Nobody takes it: the import has failed, and says why itself.
+        // The receiver is gone because the import failed, and the import reports why.
         let full = std::mem::replace(&mut lot, Vec::with_capacity(LOT));
         to.send(full).map_err(|_| rusqlite::Error::QueryReturnedNoRows)
     })
@@ -275,7 +275,7 @@ fn add_up(from: Receiver<Lot>, to: &SyncSender<Lot>) -> Digest {
     digest
 }
 
-/// The state comes from a backup: whatever was handed out since must not be handed out again.
+/// Completes a restore from a backup, so that no token or number issued since the backup is issued again.
 fn restored(journal: &Connection, tables: &mut Connection, state: &mut State) -> Result<(), Error> {
     let Loaded { machine, last, generation, is_restored, .. } = &mut state.loaded;
     let n_restores = transfer::n_restores(tables)? + 1;
@@ -293,7 +293,7 @@ fn restored(journal: &Connection, tables: &mut Connection, state: &mut State) ->
     Ok(())
 }
 
-/// Writes all of `machine` into the tables in one transaction.
+/// Writes the whole state of `machine` to the tables in one transaction.
 pub(super) fn rewrite(
     tables: &mut Connection,
     machine: &Machine,
@@ -314,7 +314,7 @@ pub(super) fn rewrite(
     tx.commit()
 }
 
-/// What the tables say of themselves.
+/// Reads the meta row from the tables.
 pub(super) fn meta(tables: &Connection) -> Result<Row, Error> {
     let number = |key, default: i64| {
         Ok::<_, Error>(schema::get::<i64>(tables, key)?.unwrap_or(default) as u64)
@@ -328,14 +328,14 @@ pub(super) fn meta(tables: &Connection) -> Result<Row, Error> {
     })
 }
 
-/// The last record that is in the tables.
+/// Returns the last record in the tables.
 pub(super) fn place(tables: &Connection) -> Result<Place, Error> {
     let seq = schema::get::<i64>(tables, "folded_through")?.unwrap_or(0) as u64;
     let hash = schema::get::<[u8; Hash::BYTES]>(tables, "folded_hash")?.unwrap_or_default();
     Ok(Place { seq, hash: Hash(hash) })
 }
 
-/// When the last record that is in the tables was written.
+/// Returns when the last record in the tables was written.
 pub(super) fn moment(tables: &Connection) -> Result<Option<Moment>, Error> {
     let Some(bytes) = schema::get::<Vec<u8>>(tables, "moment")? else { return Ok(None) };
     let record =

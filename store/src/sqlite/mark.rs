@@ -1,8 +1,10 @@
-//! How far the journal goes, in a file of its own: written after each commit and before any answer.
+//! The mark: a file with the position of the last acknowledged record, written after each commit and before any
+//! response.
 //!
-//! SQLite takes a log whose end is damaged for a shorter log. The mark knows better. It is exact after a crash of the
-//! process; it is synced only now and then, so that after a power failure it may be a second old, but it is never ahead
-//! of what is durable. Two slots in two blocks are written in turn, so that one of them is always whole.
+//! SQLite treats a log with a damaged end as a shorter log. The mark reveals the missing records. It is exact after a
+//! crash of the process. It is synced only from time to time, so after a power failure it can be a second old, but it
+//! is never ahead of the durable journal. Two slots in two blocks are written alternately, so that one of them is
+//! always intact.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,34 +22,33 @@ use super::refused;
 use crate::codec::{Damaged, Reader};
 use crate::{Error, Hash, Place};
 
-/// The name of the file.
 pub(super) const MARK: &str = "mark";
 
 const MAGIC: [u8; 8] = *b"LEASMRK1";
 const SLOTS: u64 = 2;
-/// Slots are this far from each other, so that no broken block takes both.
+/// The distance between the slots, so that one broken block does not damage both.
 const BLOCK_BYTES: u64 = 4096;
 const SLOT_BYTES: usize = 8 + 16 + 8 + 8 + Hash::BYTES + 3 * 8 + 4;
-/// A power failure makes the mark at most this old.
+/// The interval between syncs, and so the maximum age of the mark after a power failure.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the mark says.
+/// The contents of the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Marked {
-    /// Whose it is.
+    /// The store that the mark belongs to.
     pub(super) store_id: [u8; 16],
     /// See [`crate::Loaded::generation`].
     pub(super) generation: u64,
-    /// The last record that was acknowledged.
+    /// The last acknowledged record.
     pub(super) place: Place,
-    /// What was not handed out yet at the last start, for whoever finds nothing but the mark.
+    /// The lowest unused numbers at the last start, for a recovery that finds nothing but the mark.
     pub(super) unused: Unused,
 }
 
-/// Tokens and numbers that were not handed out yet at some time.
+/// The lowest numbers that were not issued yet at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unused {
-    /// Above the tokens of every namespace that is not known.
+    /// A token above those of every unknown namespace.
     pub(super) floor: u64,
     pub(super) lease: u64,
     pub(super) session: u64,
@@ -64,7 +65,7 @@ impl Unused {
     }
 }
 
-/// What became of the file.
+/// The state of the file.
 #[derive(Clone, Copy)]
 pub(super) enum Found {
     Missing,
@@ -72,7 +73,7 @@ pub(super) enum Found {
     Sound(Marked),
 }
 
-/// Reads the mark of a folder.
+/// Reads the mark of a data directory.
 pub(super) fn find(data: &Path) -> Result<Found, Error> {
     let path = data.join(MARK);
     let file = match File::open(&path) {
@@ -113,7 +114,7 @@ fn encode(marked: &Marked) -> Slot {
     slot
 }
 
-/// The bytes of a slot. Of those only a few change from one record to the next, and these are written with each.
+/// The bytes of a slot. Each record changes only a few of them.
 struct Slot([u8; SLOT_BYTES]);
 
 impl Slot {
@@ -161,7 +162,7 @@ struct Shared {
 }
 
 impl Mark {
-    /// Makes or takes over the file; what it says is durable when this returns.
+    /// Creates the file or takes it over. Its contents are durable when this returns.
     pub(super) fn start(data: &Path, marked: Marked) -> Result<Self, Error> {
         let path = data.join(MARK);
         let why = |error: io::Error| trouble(&path, &error);
@@ -182,7 +183,7 @@ impl Mark {
         Ok(Self { slot: encode(&marked), shared, thread: Some(thread.map_err(refused)?) })
     }
 
-    /// This record is durable and may be answered for.
+    /// Writes the position of a durable record, which can be acknowledged afterwards.
     pub(super) fn write(&mut self, place: Place) -> io::Result<()> {
         self.slot.say(place);
         let offset = place.seq % SLOTS * BLOCK_BYTES;
@@ -211,7 +212,7 @@ impl Drop for Mark {
 }
 
 impl Shared {
-    /// Syncs what was written, now and then and at the end.
+    /// Syncs the mark from time to time, and at the end.
     fn run(&self) {
         loop {
             let is_over = lock(&self.is_over);
@@ -230,7 +231,7 @@ impl Shared {
     }
 }
 
-/// Both slots say the same, and both blocks have their place on the disk.
+/// Writes both slots with the same contents, and allocates both blocks on the disk.
 fn write_new(path: &Path, marked: &Marked) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file =
@@ -239,7 +240,7 @@ fn write_new(path: &Path, marked: &Marked) -> io::Result<File> {
     for n in 0..SLOTS {
         let mut block = vec![0; BLOCK_BYTES as usize];
         block[..SLOT_BYTES].copy_from_slice(&slot.0);
-        // One after the other, so that a crash leaves one that is whole.
+        // The slots are synced one after the other, so that a crash leaves one intact.
         file.write_all_at(&block, n * BLOCK_BYTES)?;
         file.sync_all()?;
     }

@@ -1,8 +1,8 @@
 //! The embedded store: two SQLite files in one folder.
 //!
-//! `journal.db` takes one row per batch, and that row is what makes an answer true. `tables.db` is what the
-//! rows add up to, in tables anybody can open with the sqlite3 shell; a thread of its own folds the journal
-//! into it, so that no commit waits for it. Both carry one store id.
+//! `journal.db` receives one row per batch, and a response is sent only after that row is durable. `tables.db` contains
+//! the resulting state, in tables that operators can open with the sqlite3 shell. A separate thread folds the journal
+//! into the tables, so that no commit waits for that. Both files contain the same store id.
 
 mod backup;
 mod cell;
@@ -42,21 +42,21 @@ use disk::{Disk, DiskWatch};
 use fold::{FoldThread, Folded};
 use mark::{MARK, Mark};
 
-/// Journal rows deleted with each commit: few, because deleting many at once holds up whoever waits.
+/// Journal rows deleted with each commit. The number is small, because deleting many rows at once delays responses.
 const TRIMMED_PER_COMMIT: u64 = 8;
-/// A batch of half this size still takes no longer than a few small ones.
+/// The maximum size of a record. A batch of half this size takes no longer than a few small ones.
 const RECORD_BYTES_MAX: usize = 16 << 20;
-/// There is only one node, which needs no name.
+/// The node name in records. An embedded store has only one node, which needs no name.
 const NODE: &str = "";
 
-/// How to keep a store.
+/// The settings of an embedded store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder.
+    /// The data directory.
     pub data: PathBuf,
     /// How often the journal is folded into the tables.
     pub fold_interval: Duration,
-    /// How much of what happened is kept.
+    /// How much history is kept.
     pub history: history::Bounds,
     /// How much disk space is set aside, and how much must be free.
     pub space: Space,
@@ -66,30 +66,32 @@ pub struct Options {
 pub struct SqliteStore {
     options: Options,
     journal: Connection,
-    /// Up to the last record appended.
+    /// The chain up to the last appended record.
     chain: Chain,
     epoch: u64,
-    /// Journal rows up to here are gone.
+    /// Journal rows up to this one are deleted.
     trimmed_through: u64,
     n_bytes_written: u64,
     fold: Option<FoldThread>,
     progress: Arc<fold::Progress>,
     health: Arc<Health>,
     disk: Arc<Disk>,
-    /// `None` before the load.
+    /// `None` before [`Store::load`].
     disk_watch: Option<DiskWatch>,
     /// The clock by which old history is deleted while nothing happens; `None` to delete only when events are written.
     clock: Option<Arc<dyn Clock>>,
-    /// The journal's files, which must stay what their paths lead to.
+    /// The journal's files, which must stay the ones that their paths lead to.
     files: Vec<Identity>,
-    /// `None` before the load.
+    /// `None` before [`Store::load`].
     mark: Option<Mark>,
-    /// Nobody else may use the folder as long as this lives. The last to go: see there.
+    /// Keeps other processes out of the data directory. This field is dropped last, after the database is closed: see
+    /// [`DirLock`].
     _dir_lock: DirLock,
 }
 
 impl SqliteStore {
-    /// Opens or makes the store in a folder, which must not be in use. One that has moved elsewhere is not opened.
+    /// Opens or creates the store in a data directory, which must not be in use. Fails if the store has moved
+    /// elsewhere.
     pub fn open(options: Options) -> Result<Self, Error> {
         let store = Self::open_even_closed(options)?;
         transfer::check_open(&store.options.data, &store.journal)?;
@@ -137,7 +139,7 @@ impl SqliteStore {
         Self { clock: Some(clock), ..self }
     }
 
-    /// These files are still what their paths lead to, and the fold has met nothing else.
+    /// Checks that these files are still the ones that their paths lead to, and that the fold has found the same.
     fn check<'a>(&self, mut files: impl Iterator<Item = &'a Identity>) -> Result<(), Error> {
         let lost = files.find(|file| !file.is_there()).map(Identity::lost);
         lost.or_else(|| self.progress.lost()).map_or(Ok(()), |why| Err(Error::Refused(why)))
@@ -179,7 +181,8 @@ impl SqliteStore {
         Err(unknown(error))
     }
 
-    /// The same for the mark: some file systems need a new block even to overwrite one.
+    /// Writes the mark, with space from the reserve if the disk is full: some file systems need a new block even to
+    /// overwrite one.
     fn write_mark(&mut self) -> Result<(), Error> {
         let Some(mark) = &mut self.mark else { return Ok(()) };
         while let Err(error) = mark.write(self.chain.place()) {
@@ -190,7 +193,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Deletes what is durably in the tables, a little with each commit.
+    /// Deletes records that are durably in the tables, a few with each commit.
     fn trim(&mut self) -> rusqlite::Result<()> {
         let target = self.progress.folded_through().min(self.trimmed_through + TRIMMED_PER_COMMIT);
         if target > self.trimmed_through {
@@ -201,7 +204,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Opens the history of this store, and makes known what it tells of the records that are folded.
+    /// Opens the history of this store, and adds its events of the folded records to `loaded`.
     fn open_history(&self, loaded: &mut Loaded, folded: Place) -> Result<history::Writer, Error> {
         let store = schema::get::<String>(&self.journal, "store_id")?.unwrap_or_default();
         let store = format!("{store}-{:x}", loaded.generation);
@@ -269,12 +272,13 @@ impl Store for SqliteStore {
         self.n_bytes_written += bytes.len() as u64;
         self.health.appended(bytes.len());
         self.progress.appended(self.chain.place().seq);
-        // What was written may be in a file nobody will ever open again. To look once, before anybody is answered, is
-        // enough: what goes into such a file does no harm, and each look takes two microseconds.
+        // The record might have been written to a file that was deleted or replaced. One check before the responses is
+        // enough: data in such a file does no harm, and each check takes two microseconds.
         self.check(self.files.iter())
     }
 
-    /// Nobody else can have written: the folder is ours, as long as its database is what our path leads to.
+    /// Succeeds while the path leads to the database we have open: the data directory is locked, so no other process
+    /// can have written.
     fn confirm(&mut self, _: Permit) -> Result<(), Error> {
         self.journal
             .prepare_cached("ROLLBACK")
@@ -283,7 +287,8 @@ impl Store for SqliteStore {
         self.check(self.files.iter().take(1))
     }
 
-    /// Whatever is not known here only a restart can tell, so there is never anything to settle.
+    /// Does nothing: this store never returns [`Error::Unsettled`], because only a restart can determine an unknown
+    /// outcome.
     fn settle(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -321,10 +326,10 @@ impl Store for SqliteStore {
 
 const JOURNAL: &str = "journal.db";
 const TABLES: &str = "tables.db";
-/// The order in which files get their names: a folder with a journal has everything else.
+/// The order in which the files receive their names. So a directory with a journal is complete.
 const NAMES: [&str; 2] = [TABLES, JOURNAL];
 
-/// Makes a store nothing has happened in.
+/// Creates an empty store.
 fn make(data: &Path) -> Result<(), Error> {
     let unfinished = Unfinished::begin(data, Making::Store)?;
     schema::create(
@@ -335,8 +340,8 @@ fn make(data: &Path) -> Result<(), Error> {
     unfinished.complete(&NAMES)
 }
 
-/// Whether there is a store; half of one is an error. An empty file is what some earlier version left of its first
-/// start.
+/// Returns whether there is a store. Fails if only part of it is there. An empty file counts as missing, because an
+/// earlier version might have left it at its first start.
 fn is_there(data: &Path) -> Result<bool, Error> {
     let [journal, tables] = [journal_path(data), tables_path(data)]
         .map(|path| (path.metadata().is_ok_and(|file| file.len() > 0), path));
@@ -353,7 +358,7 @@ fn is_there(data: &Path) -> Result<bool, Error> {
     }
 }
 
-/// A database and its write-ahead log, both open.
+/// Returns the identities of a database and its write-ahead log, which are both open.
 fn files_of(database: &Path) -> Result<Vec<Identity>, Error> {
     [database.to_owned(), beside(database, "-wal")]
         .into_iter()
@@ -361,14 +366,14 @@ fn files_of(database: &Path) -> Result<Vec<Identity>, Error> {
         .collect()
 }
 
-/// A file SQLite keeps beside a database.
+/// Returns the path of a file that accompanies a database.
 fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(suffix);
     path.into()
 }
 
-/// Whether a folder is a store or a backup to which nothing is missing, as far as its names tell.
+/// Returns whether a directory contains a complete store or backup, judging by the file names.
 pub fn is_complete(data: &Path) -> bool {
     folder::check(data).is_ok() && is_there(data).unwrap_or(false)
 }
@@ -393,20 +398,20 @@ fn refused(error: impl std::fmt::Display) -> Error {
     Error::Refused(error.to_string())
 }
 
-/// The same for a database that is open: whoever reads the refusal learns which file it is about.
+/// Returns the error for a failed operation on an open database. It contains the path of the file.
 fn trouble_in(db: &Connection) -> impl Fn(rusqlite::Error) -> Error + '_ {
     |error| match db.path() {
         Some(path) => trouble(Path::new(path), error),
-        // Not UTF-8, so that SQLite cannot tell it to us.
+        // The path is not UTF-8, so SQLite cannot return it.
         None => refused(error),
     }
 }
 
-/// What went wrong with this database, and what to do where we know it.
+/// Returns the error for a failed operation on a database, with advice if the disk is full.
 pub(super) fn trouble(path: &Path, error: rusqlite::Error) -> Error {
     Error::Refused(match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => folder::no_room(path, &error),
-        // Where SQLite wants room for something else than the database, it does not say so.
+        // If SQLite needs space for other files than the database, its error does not mention a lack of space.
         Some(ErrorCode::SystemIoFailure) if folder::is_full(path) => folder::no_room(path, &error),
         _ => format!("{}: {error}", path.display()),
     })

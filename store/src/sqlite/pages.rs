@@ -1,6 +1,6 @@
-//! Are the pages of a database in order? What its rows say is judged elsewhere; here it is about what SQLite itself
-//! goes by: which page belongs to what, which are free, in which order keys are. SQLite would stumble over such damage
-//! later, or write into pages that are in use.
+//! Checks the pages of a database: which page belongs to which tree, which pages are free, and in which order the keys
+//! are. The contents of rows are checked elsewhere. With such damage, SQLite would fail later, or write to pages that
+//! are in use.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use super::source::open_unchanging;
 use super::{beside, refused};
 use crate::Error;
 
-/// SQLite counts a step or two for each page of a tree.
+/// An upper bound of the steps that SQLite needs to check one page of a tree, which are one or two.
 const STEPS_PER_PAGE: i64 = 4;
 
-/// Refuses a database whose pages are not in order.
+/// Fails if the pages of a database are damaged.
 pub(super) fn check(file: &str, db: &Connection) -> Result<(), Error> {
     verdict(file, quick_check(db))
 }
 
-/// The same for a database whose rows somebody else reads and adds up, with a connection for nothing else.
+/// Checks the trees of a database while other code reads the rows and compares their digest. `db` must be a separate
+/// connection.
 ///
-/// SQLite goes through the trees, says what is wrong with them, and then looks at every row. That takes ten times as
-/// long and finds nothing that the sum of the rows would not show, so it is broken off there: as many steps as this are
-/// not taken before.
+/// SQLite first checks the trees, and then every row. The second part takes ten times as long and finds no damage that
+/// the digest would not reveal. So the check is interrupted after as many steps as the first part needs at most.
 pub(super) fn check_trees(file: &str, mut db: Connection) -> Result<(), Error> {
     let n_pages: rusqlite::Result<i64> =
         db.pragma_query_value(Some("main"), "page_count", |row| row.get(0));
@@ -37,8 +37,8 @@ pub(super) fn check_trees(file: &str, mut db: Connection) -> Result<(), Error> {
     }
 }
 
-/// `main` is said because otherwise SQLite looks at its temporary database too, and from then on begins and ends a
-/// transaction there with every commit of ours.
+/// The pragma names `main`, because otherwise SQLite also opens its temporary database. From then on it would start and
+/// end a transaction there with each of our commits.
 fn quick_check(db: &Connection) -> rusqlite::Result<String> {
     db.query_row("PRAGMA main.quick_check(1)", [], |row| row.get(0))
 }
@@ -51,11 +51,11 @@ fn verdict(file: &str, checked: rusqlite::Result<String>) -> Result<(), Error> {
     }
 }
 
-/// A second connection to a database that nobody changes meanwhile, so that its pages can be checked while its rows
-/// are read. `None`: its path is not UTF-8, so that it cannot be named to SQLite again.
+/// Opens a second connection to a database that does not change in the meantime, so that its pages are checked while
+/// its rows are read. Returns `None` if the path is not UTF-8, so that SQLite cannot open it by its path.
 pub(super) fn again(file: &str, db: &Connection) -> Result<Option<Connection>, Error> {
     let Some(path) = db.path().map(Path::new) else { return Ok(None) };
-    // Without a log there may be no way to make one either.
+    // Without a log, it might be impossible to create one, so the file is opened as unchanging.
     if !beside(path, "-wal").exists() {
         return open_unchanging(path).map(Some);
     }
@@ -68,7 +68,7 @@ pub(super) fn again(file: &str, db: &Connection) -> Result<Option<Connection>, E
 mod tests {
     use super::*;
 
-    /// Two trees of several levels, whose rows are far more than the steps that are taken.
+    /// Checks a database with two trees of several levels, whose rows need far more steps than the check takes.
     fn checked(damage: &str) -> Result<(), Error> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("many.db");
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn trees_are_looked_at_and_rows_are_left_to_others() {
         checked("").expect("sound");
-        // A row that could not be there, which is for whoever reads the rows.
+        // The wrong schema makes every row invalid, which only the reader of the rows notices.
         let wrong_row = "PRAGMA writable_schema = ON;
             UPDATE sqlite_schema SET sql = replace(sql, 'text TEXT', 'text INTEGER CHECK (text > 0)');";
         checked(wrong_row).expect("trees that are in order");

@@ -1,7 +1,7 @@
-//! A way on from a store that refuses to start: what is sound is kept, the rest is given up.
+//! Recovers the intact part of a store that cannot be started, and discards the rest.
 //!
-//! The result is as a backup made at the last sound record: the first start from it ends whatever was held, and hands
-//! out nothing that could have been handed out since. The damaged files are kept beside.
+//! The result is like a backup made at the last intact record: the first start from it ends all leases, and issues no
+//! token or number that might have been issued since. The damaged files are kept in a subdirectory.
 
 use std::fs::{self, File};
 use std::ops::ControlFlow;
@@ -20,27 +20,27 @@ use super::{
 use crate::folder::{LockFile, sync, trouble};
 use crate::{Chain, Error, Place, Record};
 
-/// Where a new store is made, in the folder of the old one.
+/// The subdirectory of the data directory in which the new store is created.
 const PART: &str = "recovered.part";
 
-/// What a recovery kept and what it gave up.
+/// The result of a recovery.
 #[derive(Clone, Debug)]
 pub struct Recovered {
-    /// What was wrong, in words.
+    /// The damage, in words.
     pub why: String,
     /// The last record that was kept.
     pub kept_through: u64,
-    /// The last record that is known to have been acknowledged.
+    /// The last record known to have been acknowledged.
     pub acknowledged_through: u64,
-    /// Whether the tables were sound. If they were not, only tokens and numbers could be kept.
+    /// Whether the tables were intact. If not, only tokens and numbers could be recovered.
     pub are_tables_sound: bool,
-    /// What there was at the last sound record, and ends with the first start.
+    /// The size of the state at the last intact record, which the first start ends.
     pub ended: Counts,
-    /// Where the damaged files are now.
+    /// The path of the damaged files.
     pub damaged: PathBuf,
 }
 
-/// Makes a store out of what is sound in a folder whose store refuses to start. One that does not is left alone.
+/// Creates a store from the intact part of a damaged one. Fails and changes nothing if the store is intact.
 pub fn recover(data: &Path) -> Result<Recovered, Error> {
     let journal = journal_path(data);
     if ![&journal, &tables_path(data), &data.join(MARK)].iter().any(|file| file.exists()) {
@@ -48,17 +48,17 @@ pub fn recover(data: &Path) -> Result<Recovered, Error> {
         return Err(Error::Refused(why));
     }
     let lock_file = LockFile::take(data)?;
-    // If there is no journal, nobody can be using it either.
+    // Without a journal, no process can be using the store.
     let _dir_lock = if journal.is_file() { Some(lock_file.lock(&journal)?) } else { None };
     let part = data.join(PART);
-    // Whatever an attempt that was cut off left there is worth nothing.
+    // The remains of an interrupted attempt are worthless.
     let _ = fs::remove_dir_all(&part);
     let recovered = rebuild(data, &part);
     let _ = fs::remove_dir_all(&part);
     recovered
 }
 
-/// Makes the new store in `part`, and once it is whole puts it in place of the old one.
+/// Creates the new store in `part`, and replaces the old one by it once it is complete.
 fn rebuild(data: &Path, part: &Path) -> Result<Recovered, Error> {
     let [kept, source, target] = ["kept", "source", "target"].map(|name| part.join(name));
     copy_all(data, &kept)?;
@@ -66,7 +66,8 @@ fn rebuild(data: &Path, part: &Path) -> Result<Recovered, Error> {
     fs::create_dir_all(&target).map_err(|error| trouble(&target, &error))?;
     let salvage = Salvage::of(&source, data)?;
     let place = salvage.write(&target)?;
-    // Nothing was touched so far, and from here on the damaged files are there whatever happens.
+    // Nothing in the data directory has changed so far, and from here on the copies of the damaged files remain
+    // whatever happens.
     let damaged = keep(&kept, data)?;
     replace(&target, data)?;
     Ok(Recovered {
@@ -79,7 +80,7 @@ fn rebuild(data: &Path, part: &Path) -> Result<Recovered, Error> {
     })
 }
 
-/// What could be read.
+/// The intact part of a store.
 struct Salvage {
     why: String,
     machine: Machine,
@@ -91,7 +92,7 @@ struct Salvage {
 }
 
 impl Salvage {
-    /// Of copies of the files in `data`, which are told of by the names users know.
+    /// Reads copies of the files in `data`. Error messages contain the original paths.
     fn of(source: &Path, data: &Path) -> Result<Self, Error> {
         let named =
             |why: &str| why.replace(&*source.display().to_string(), &data.display().to_string());
@@ -127,7 +128,7 @@ impl Salvage {
         Ok(Self { why, machine, place, last, store_id, are_tables_sound, acknowledged_through })
     }
 
-    /// A new store, as a backup. Records that are given up keep their numbers.
+    /// Writes a new store, as a backup. It does not reuse the numbers of discarded records.
     fn write(&self, target: &Path) -> Result<Place, Error> {
         let id = self.store_id.unwrap_or_else(leasehold_base::random::bytes);
         let path = tables_path(target);
@@ -143,7 +144,7 @@ impl Salvage {
     }
 }
 
-/// As `serve` would.
+/// Checks a store in the same way as `serve`.
 fn judge(source: &Path) -> Result<(), Error> {
     if !is_there(source)? {
         return Err(refused(format!("{} has no store", source.display())));
@@ -153,7 +154,7 @@ fn judge(source: &Path) -> Result<(), Error> {
     load::read(&journal, &mut tables, mark::find(source)?, Limits::default(), 0).map(drop)
 }
 
-/// The tables, and the journal after them up to the first record that is not as it should be.
+/// Returns the state of the tables, and of the journal after them up to the first invalid record.
 fn sound_part(
     journal: Result<&Connection, &Error>,
     tables: &mut Connection,
@@ -167,13 +168,13 @@ fn sound_part(
     }
     let Ok(journal) = journal else { return Ok((machine, folded, moment)) };
     let mut records = Vec::new();
-    // How it ends is known already.
+    // The error is known already.
     let _ = journal::read(journal, Chain::after(folded), |place, record| {
         records.push((place, record));
         Ok(ControlFlow::Continue(()))
     });
     if let Err(n_sound) = absorb(&mut machine, &records) {
-        // What was told something impossible is not to be used further.
+        // The failed change might have damaged the machine, so the state is built again without it.
         records.truncate(n_sound);
         machine = load::import(tables, Limits::default(), 0)?;
         absorb(&mut machine, &records)
@@ -184,7 +185,7 @@ fn sound_part(
     Ok((machine, place, last))
 }
 
-/// The error is how many could be absorbed.
+/// Applies the records. The error is the number of records that could be applied.
 fn absorb(machine: &mut Machine, records: &[(Place, Record)]) -> Result<(), usize> {
     let unfit = records
         .iter()
@@ -192,7 +193,7 @@ fn absorb(machine: &mut Machine, records: &[(Place, Record)]) -> Result<(), usiz
     unfit.map_or(Ok(()), Err)
 }
 
-/// The highest of everything that is mentioned anywhere, whether or not it can be believed.
+/// The highest number of each kind that occurs anywhere, even in damaged data.
 #[derive(Default)]
 struct Seen {
     seq: u64,
@@ -203,7 +204,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Nobody hands out that many; what says so is damaged.
+    /// Higher tokens are ignored as damage, because no server issues that many.
     const TOKEN_MAX: u64 = Token::MAX.get() - (1 << 42);
 
     fn in_all(source: &Path, journal: Option<&Connection>, marked: Option<&Marked>) -> Self {
@@ -279,7 +280,7 @@ impl Seen {
         self.token == 0 && self.lease <= 1
     }
 
-    /// A state in which every lock is unknown, and above all that was seen.
+    /// Returns a state that knows no locks, and whose next token and numbers are above all that were found.
     fn machine(&self) -> Result<Machine, Error> {
         let meta = Row::Meta {
             next_lease: LeaseNumber(self.lease.max(1)),
@@ -297,7 +298,7 @@ fn open(path: &Path) -> Result<Connection, Error> {
     Connection::open_with_flags(path, flags).map_err(refused)
 }
 
-/// Gives the copies of the damaged files a name of their own, beside the store.
+/// Moves the copies of the damaged files to a new subdirectory of the data directory.
 fn keep(kept: &Path, data: &Path) -> Result<PathBuf, Error> {
     let mut names = (1..).map(|n| data.join(format!("damaged-{n}")));
     let target = names.find(|path| !path.exists()).unwrap_or_else(|| data.join("damaged"));
@@ -323,8 +324,8 @@ fn copy_all(from: &Path, to: &Path) -> Result<(), Error> {
     sync(to)
 }
 
-/// Puts the new files in place of the damaged ones. Wherever this is cut off, the folder is not empty, so that no start
-/// takes it for a new one; what is there is judged by the mark, which goes last and is not asked of a backup.
+/// Replaces the damaged files by the new ones. If this is interrupted, the directory is not empty, so no start creates
+/// a new store there. A start checks the files against the mark, which is removed last and is not required in a backup.
 fn replace(target: &Path, data: &Path) -> Result<(), Error> {
     let rename =
         |path: PathBuf, to: PathBuf| fs::rename(&path, &to).map_err(|error| trouble(&to, &error));

@@ -1,5 +1,5 @@
-//! The core's rows as rows of tables. A column is one line of its table's list here and one where its record is put
-//! together; a new one also needs a line in [`ADDED_IN_LAYOUT_2`] or in what follows that one.
+//! Maps the core's rows to table rows. Each column has one line in its table's list here and one where its record is
+//! built. A new column also needs a line in [`ADDED_IN_LAYOUT_2`] or its successor.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, Row as Sq
 use super::cell::{Cell, Names};
 use crate::tag::{operation_of, operation_tag};
 
-/// A table: its columns with their SQL and where their values are, and how a record is made of them.
+/// Defines a table: its columns with their SQL and their values, and how a record is built from them.
 macro_rules! table {
     (
         $table:ident of $record:ident: $type:ty {
@@ -168,11 +168,11 @@ const REQUESTS: &str = "CREATE TABLE requests (
     lease INTEGER NOT NULL, n INTEGER NOT NULL, operation INTEGER NOT NULL, id TEXT NOT NULL,
     fingerprint INTEGER NOT NULL, PRIMARY KEY (lease, n)) WITHOUT ROWID;";
 
-/// Every table but `meta`.
+/// The SQL of every table except `meta`.
 pub(super) const CREATE: [&str; 5] =
     [namespaces::CREATE, tokens::CREATE, sessions::CREATE, leases::CREATE, REQUESTS];
 
-/// What tables of layout 1 do not have.
+/// The columns that layout 1 does not have.
 pub(super) const ADDED_IN_LAYOUT_2: &str = "
     ALTER TABLE sessions ADD COLUMN credential TEXT;
     ALTER TABLE sessions ADD COLUMN credential_groups TEXT;
@@ -182,7 +182,7 @@ pub(super) const ADDED_IN_LAYOUT_2: &str = "
     ALTER TABLE leases ADD COLUMN peer INTEGER;
     ALTER TABLE sessions ADD COLUMN peer INTEGER;";
 
-/// Calls `each` with every row, in the order an import wants.
+/// Calls `each` with every row, in the order that an import requires.
 pub(super) fn for_each<E: From<rusqlite::Error>>(
     db: &Connection,
     mut each: impl FnMut(Row) -> std::result::Result<(), E>,
@@ -249,7 +249,7 @@ pub(super) fn get_lease(db: &Connection, number: LeaseNumber) -> Result<Option<L
 
 pub(super) fn put(db: &Connection, row: &Row) -> Result<()> {
     match row {
-        // Written by whoever knows what else belongs to it.
+        // The caller writes this row, because it belongs with other data.
         Row::Meta { .. } => Ok(()),
         Row::Namespace { name, floor } => namespaces::put(db, &(name.clone(), *floor)),
         Row::Lock(record) => tokens::put(db, record),
@@ -261,7 +261,7 @@ pub(super) fn put(db: &Connection, row: &Row) -> Result<()> {
     }
 }
 
-/// Before a lease that may have had others is put.
+/// Deletes the requests of a lease before it is written again.
 pub(super) fn delete_requests(db: &Connection, lease: LeaseNumber) -> Result<()> {
     db.prepare_cached("DELETE FROM requests WHERE lease = ?1")?.execute([lease.0 as i64]).map(drop)
 }
@@ -325,7 +325,7 @@ fn of_lapse<T>(lock: &LockRecord, what: impl FnOnce(&LapseRecord) -> T) -> Optio
     lock.lapse.as_ref().map(what)
 }
 
-/// Values on their way into a statement, one after the other.
+/// Binds the parameters of a statement in order.
 struct Bind<'a, 's>(&'a mut CachedStatement<'s>, usize);
 
 impl Bind<'_, '_> {
@@ -335,7 +335,7 @@ impl Bind<'_, '_> {
     }
 }
 
-/// The values of a row, one after the other.
+/// Reads the values of a row in order.
 struct Cells<'a, 'r>(&'a SqlRow<'r>, usize, &'a mut Names);
 
 impl Cells<'_, '_> {

@@ -1,4 +1,4 @@
-//! The two files, their tables and their versions.
+//! The two files, their tables and their layout versions.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use super::digest::Digest;
 use super::{journal_path, refused, rows, tables_path, trouble, trouble_in};
 use crate::{Error, Hash};
 
-/// Marks a file as ours: "LEAS".
+/// Identifies the files as ours: "LEAS".
 const APPLICATION_ID: i64 = 0x4C45_4153;
-/// The newest layout. A file with an older one is brought forward, one with a newer one is refused.
+/// The newest layout. Files with an older layout are migrated, and files with a newer one are rejected.
 const SCHEMA_VERSION: i64 = 2;
-/// What is further from ours than this is no newer layout, but a damaged number.
+/// A version higher than ours by more than this is reported as damage, not as a newer layout.
 const NEWER_MAX: i64 = 3;
 
-/// Which of the two files.
+/// One of the two files.
 #[derive(Clone, Copy)]
 pub(super) enum Database {
     Journal,
@@ -32,7 +32,7 @@ impl Database {
         }
     }
 
-    /// The step that leads from layout n to n + 1 stands at n - 1.
+    /// Returns the migration steps. The step from layout n to n + 1 is at index n - 1.
     fn steps(self) -> [Step; SCHEMA_VERSION as usize - 1] {
         match self {
             Self::Journal => [|_| Ok(())],
@@ -41,7 +41,7 @@ impl Database {
     }
 }
 
-/// Leads from one layout to the next.
+/// Migrates a file from one layout to the next.
 type Step = fn(&Connection) -> rusqlite::Result<()>;
 
 const JOURNAL: &str = "CREATE TABLE journal (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);";
@@ -50,7 +50,7 @@ const SEAL: &str = "seal";
 
 const META: &str = "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;";
 
-/// Fills two empty files: a store nothing has happened in yet.
+/// Fills two empty files with an empty store.
 pub(super) fn create(id: [u8; 16], journal: &Path, tables: &Path) -> Result<(), Error> {
     let id = format!("{:032x}", u128::from_be_bytes(id));
     let generation = u64::from_le_bytes(leasehold_base::random::bytes()) >> 11;
@@ -81,7 +81,7 @@ fn fill(
     tx.commit().map_err(why)
 }
 
-/// Opens a file that is being made. It is worth nothing until it is complete, so it is synced only then.
+/// Opens a file of an unfinished store. It is synced only on completion, because it is worthless before that.
 pub(super) fn unsynced(path: &Path) -> Result<Connection, Error> {
     let why = |error| trouble(path, error);
     let db = Connection::open(path).map_err(why)?;
@@ -96,7 +96,7 @@ pub(super) fn open_journal(data: &Path) -> Result<Connection, Error> {
     let why = |error| trouble(&path, error);
     let journal = open(&path, Database::Journal)?;
     journal.pragma_update(None, "wal_autocheckpoint", 1000).map_err(why)?;
-    // Whoever is busy is told so at once, instead of everybody behind it waiting too.
+    // A busy database is reported immediately, so that other requests do not wait as well.
     journal.busy_timeout(std::time::Duration::ZERO).map_err(why)?;
     Ok(journal)
 }
@@ -109,13 +109,13 @@ pub(super) fn open_tables(data: &Path, journal: &Connection) -> Result<Connectio
     Ok(tables)
 }
 
-/// Refuses two files of different stores.
+/// Fails if two files belong to different stores.
 pub(super) fn check_same(
     path: &Path,
     journal: &Connection,
     tables: &Connection,
 ) -> Result<(), Error> {
-    // The journal first: a damaged one says nothing about the tables.
+    // Reads the journal first: if it is damaged, it cannot tell whether the tables belong to it.
     let ours = store_id(&path.with_file_name(super::JOURNAL), journal)?;
     if ours == store_id(path, tables)? {
         return Ok(());
@@ -132,7 +132,7 @@ fn open(path: &Path, database: Database) -> Result<Connection, Error> {
     let why = |error| trouble(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(why)?;
-    // What a crash left is completed once it is known to be sound.
+    // The remains of a crash are applied later, once they are known to be intact.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(why)?;
     db.busy_timeout(std::time::Duration::from_secs(5)).map_err(why)?;
     bring_forward(path, &db, database)?;
@@ -141,12 +141,12 @@ fn open(path: &Path, database: Database) -> Result<Connection, Error> {
     Ok(db)
 }
 
-/// Whether a file of ours has the newest layout.
+/// Returns whether one of our files has the newest layout.
 pub(super) fn is_current(path: &Path, db: &Connection) -> Result<bool, Error> {
     Ok(check_version(path, db)? == SCHEMA_VERSION)
 }
 
-/// The layout of a file of ours.
+/// Returns the layout of one of our files.
 fn check_version(path: &Path, db: &Connection) -> Result<i64, Error> {
     let why = |error| trouble(path, error);
     let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -172,7 +172,7 @@ fn check_version(path: &Path, db: &Connection) -> Result<i64, Error> {
     Ok(version)
 }
 
-/// Brings an older layout forward, a step at a time, each in one transaction.
+/// Migrates an older layout step by step, each step in one transaction.
 pub(super) fn bring_forward(path: &Path, db: &Connection, database: Database) -> Result<(), Error> {
     let from = check_version(path, db)?;
     let take = |n: usize, step: Step| {
@@ -206,12 +206,12 @@ pub(super) fn get<T: rusqlite::types::FromSql>(
     db.query_row(sql, [key], |row: &Row<'_>| row.get(0)).optional().map_err(trouble_in(db))
 }
 
-/// Says this and seals it, both or neither: on its own or as a part of the transaction under way.
+/// Sets a value and updates the seal, both or neither: in a separate transaction, or as part of the current one.
 pub(super) fn set(db: &Connection, key: &str, value: impl ToSql) -> rusqlite::Result<()> {
     sealed(db, |db| put(db, key, value))
 }
 
-/// Says this no more, in the same way.
+/// Deletes a value and updates the seal, in the same way.
 pub(super) fn unset(db: &Connection, key: &str) -> rusqlite::Result<()> {
     sealed(db, |db| db.execute("DELETE FROM meta WHERE key = ?1", [key]).map(drop))
 }
@@ -227,14 +227,14 @@ fn sealed(
     said.and(ended)
 }
 
-/// The same if more is to be said before it is sealed.
+/// Sets a value without updating the seal, so that the caller can set more.
 pub(super) fn put(db: &Connection, key: &str, value: impl ToSql) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
     db.prepare_cached(sql)?.execute(params![key, value])?;
     Ok(())
 }
 
-/// What a file says of itself is all there and as it was written, as long as the seal fits.
+/// Updates the seal: a hash of `meta`, which reveals any changed or lost row.
 pub(super) fn seal(db: &Connection) -> rusqlite::Result<()> {
     put(db, SEAL, meta_hash(db)?.0)
 }

@@ -1,7 +1,7 @@
-//! The files of a store, to be read and left as they are.
+//! Opens the files of a store for reading, without changing them.
 //!
-//! Opening a database whose last user crashed completes what that one left, and so destroys what it could tell. So
-//! such files are copied, and the copies are opened. Files that are at rest are opened as what they are: unchanging.
+//! Opening a database after a crash completes the interrupted work, and so destroys evidence. Such files are copied,
+//! and the copies are opened. Files without remains of a crash are opened as immutable.
 
 use std::fs;
 use std::io;
@@ -21,25 +21,25 @@ use super::{JOURNAL, TABLES, beside, journal_path, refused, tables_path, trouble
 use crate::Error;
 use crate::folder::{self, Hold};
 
-/// A server that is writing makes whoever reads wait this long at most.
+/// How long to wait for a server that is writing.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What means something else in the address of a file.
+/// Characters with a special meaning in a file URI.
 const MEANING: AsciiSet = CONTROLS.add(b'%').add(b'?').add(b'#');
 
-/// Both databases, open.
+/// Both databases of a store, open.
 pub(super) struct Source {
     pub(super) journal: Connection,
     pub(super) tables: Connection,
     mark: Found,
-    /// As users know it.
+    /// The original path of the data directory, for messages.
     pub(super) data: PathBuf,
-    /// The copies, if there are any. They go after the connections.
+    /// The copies, if there are any. They are removed after the connections are closed.
     _copy: Option<TempDir>,
     hold: Option<Hold>,
 }
 
 impl Source {
-    /// Of a store no server uses.
+    /// Opens a store that no server uses.
     pub(super) fn at_rest(data: &Path) -> Result<Self, Error> {
         match hold(data)? {
             Some(hold) => Self::held(data, hold),
@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// Of any store.
+    /// Opens a store, even if a server uses it.
     pub(super) fn open(data: &Path) -> Result<Self, Error> {
         match hold(data)? {
             Some(hold) => Self::held(data, hold),
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// Whether a server may be changing it.
+    /// Returns whether a server might be changing the store.
     pub(super) fn is_in_use(&self) -> bool {
         self.hold.is_none()
     }
@@ -81,7 +81,8 @@ impl Source {
             let why = |error| trouble(&path, error);
             let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY);
             let db = db.map_err(why)?;
-            // If the server ends meanwhile, we are the last, and leave everything to its next start.
+            // If the server ends in the meantime, this connection is the last one, and leaves the cleanup to the next
+            // start.
             db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(why)?;
             db.busy_timeout(PATIENCE).map_err(why)?;
             Ok(db)
@@ -101,13 +102,13 @@ impl Source {
         Ok(Self { journal, tables, mark, data: data.into(), _copy: copy, hold })
     }
 
-    /// As a start would judge it.
+    /// Checks the store in the same way as a start.
     pub(super) fn judge(&mut self) -> Result<(Report, State), Error> {
         check::judge(&self.journal, &mut self.tables, self.mark)
     }
 }
 
-/// `None`: a server uses it.
+/// Locks a store for reading. Returns `None` if a server uses it.
 fn hold(data: &Path) -> Result<Option<Hold>, Error> {
     folder::check(data)?;
     for path in [journal_path(data), tables_path(data)] {
@@ -119,14 +120,14 @@ fn hold(data: &Path) -> Result<Option<Hold>, Error> {
     Hold::to_read(data, &journal_path(data))
 }
 
-/// Whether a crash left something that is not in the database yet.
+/// Returns whether a crash left data that is not in the database yet.
 fn has_rest(database: &Path) -> bool {
     ["-wal", "-journal"]
         .iter()
         .any(|suffix| beside(database, suffix).metadata().is_ok_and(|file| file.len() > 0))
 }
 
-/// Copies all but what SQLite makes anew.
+/// Copies all files of a store except those that SQLite recreates.
 fn copy(data: &Path) -> Result<TempDir, Error> {
     let why = |error: io::Error| {
         refused(format!(
@@ -146,7 +147,7 @@ fn copy(data: &Path) -> Result<TempDir, Error> {
     Ok(copy)
 }
 
-/// Also brings its layout forward, as a start would.
+/// Opens a copy, and migrates its layout like a start.
 fn open_copy(data: &Path, copy: &Path, database: Database) -> Result<Connection, Error> {
     let name = match database {
         Database::Journal => JOURNAL,
@@ -160,7 +161,7 @@ fn open_copy(data: &Path, copy: &Path, database: Database) -> Result<Connection,
     Ok(db)
 }
 
-/// A database that nobody changes as long as it is open.
+/// Opens a database that does not change while it is open.
 pub(super) fn open_unchanging(path: &Path) -> Result<Connection, Error> {
     let absolute = std::path::absolute(path).map_err(refused)?;
     let absolute = absolute.to_str().ok_or_else(|| {

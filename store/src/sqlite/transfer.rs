@@ -1,4 +1,4 @@
-//! Whole stores, into a folder and out of it: what a store elsewhere was, or becomes.
+//! Transfers whole stores to and from data directories: backups, restores and migrations.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::{
 use crate::folder::{Making, Unfinished};
 use crate::{Draft, Error, Kind, Store, Whole};
 
-/// In the `meta` of the journal: where the store has moved to.
+/// The key in the journal's `meta` that contains where the store has moved to.
 pub(super) const CLOSED: &str = "closed";
-/// In the `meta` of the tables: how often the store was restored from a backup.
+/// The key in the tables' `meta` that contains how often the store was restored from a backup.
 pub(super) const N_RESTORES: &str = "n_restores";
 
-/// All that is in a backup, which is checked.
+/// Checks a backup and returns its contents.
 pub fn read_backup(backup: &Path) -> Result<Whole, Error> {
     let mut source = Source::at_rest(backup)?;
     let state = backup::judged(&mut source)?;
@@ -37,12 +37,12 @@ pub fn read_backup(backup: &Path) -> Result<Whole, Error> {
     })
 }
 
-/// How often a store was restored from a backup.
+/// Returns how often a store was restored from a backup.
 pub(super) fn n_restores(tables: &Connection) -> Result<u64, Error> {
     Ok(schema::get::<i64>(tables, N_RESTORES)?.unwrap_or(0) as u64)
 }
 
-/// A folder that is to have a store from elsewhere. Nobody takes it for one before it is complete.
+/// A data directory that receives a store from elsewhere. Until it is complete, no command uses it as a store.
 pub struct Arrival {
     unfinished: Unfinished,
     journal: Connection,
@@ -51,13 +51,13 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// A backup of a store elsewhere, in a new or empty folder.
+    /// Writes a backup of a store in etcd to a new or empty directory.
     pub fn backup(target: &Path, whole: &Whole) -> Result<Self, Error> {
         Self::write(target, whole, Making::Backup)
     }
 
-    /// A store that moves here, into a new or empty folder. It is of another generation: what clients remember of
-    /// events is not of this one.
+    /// Writes a store that moves here to a new or empty directory. It has a new generation: event cursors of clients
+    /// are not valid in it.
     pub fn moved(target: &Path, whole: &Whole) -> Result<Self, Error> {
         Self::write(target, whole, Making::Migration)
     }
@@ -80,20 +80,20 @@ impl Arrival {
         Ok(Self { unfinished, journal, tables, target: target.into() })
     }
 
-    /// It is complete.
+    /// Completes the directory.
     pub fn complete(self) -> Result<Copied, Error> {
         backup::complete(self.unfinished, self.journal, self.tables, &self.target)
     }
 }
 
-/// A store in a folder that is about to move elsewhere. No server uses it.
+/// A store in a data directory that is about to move elsewhere. No server uses it.
 pub struct Departure {
     store: SqliteStore,
     clock: LockClock,
 }
 
 impl Departure {
-    /// Takes the folder, and all that is in it.
+    /// Locks the data directory and reads the store.
     pub fn open(options: Options, clock: Arc<dyn Clock>) -> Result<(Self, Whole), Error> {
         if !super::is_complete(&options.data) {
             return Err(refused(format!("{} is no store", options.data.display())));
@@ -115,11 +115,12 @@ impl Departure {
         Ok((Self { store, clock }, whole))
     }
 
-    /// Closes it: no server starts from it any more. What moves is as of this last record, which changes nothing in it.
+    /// Closes the store, so that no server starts from it any more. The target continues after this last record, which
+    /// changes nothing in the state.
     pub fn close(mut self, moved_to: &str, whole: &mut Whole) -> Result<(), Error> {
         let moment: Moment = self.clock.moment();
         let permit = self.store.reserve()?;
-        // Part of the same transaction as the record.
+        // This is part of the same transaction as the record.
         schema::set(&self.store.journal, CLOSED, moved_to)
             .map_err(trouble_in(&self.store.journal))?;
         self.store.append(permit, Draft { kind: Kind::Closed, moment, changes: &[] })?;
@@ -128,7 +129,7 @@ impl Departure {
     }
 }
 
-/// Fails if the folder is a backup, which a move would use up: its first start ends whatever was held.
+/// Fails if the directory is a backup: a migration would start from it, which ends all leases in it.
 fn check_no_backup(data: &Path) -> Result<(), Error> {
     if !load::is_backup(&Source::at_rest(data)?.tables)? {
         return Ok(());
@@ -140,7 +141,7 @@ fn check_no_backup(data: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Undoes a move from this folder.
+/// Undoes a migration from this directory.
 pub fn reopen(options: Options) -> Result<(), Error> {
     let data = options.data.clone();
     if !super::is_complete(&data) {
@@ -153,7 +154,7 @@ pub fn reopen(options: Options) -> Result<(), Error> {
     schema::unset(&store.journal, CLOSED).map_err(trouble_in(&store.journal))
 }
 
-/// Where the store in this folder has moved to, if it has.
+/// Fails if the store in this directory has moved elsewhere.
 pub(super) fn check_open(data: &Path, journal: &Connection) -> Result<(), Error> {
     let Some(moved_to) = schema::get::<String>(journal, CLOSED)? else { return Ok(()) };
     Err(refused(format!(

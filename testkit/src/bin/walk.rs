@@ -1,4 +1,4 @@
-//! Walks through documents against running servers: `walk [name=]ADDRESS... FILE...`.
+//! Checks documents against running servers: `walk [name=]ADDRESS... FILE...`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// How many sentences are true, and how many are not.
+/// Returns how many sentences are true, and how many are not.
 async fn walk(arguments: Vec<String>) -> Result<(usize, usize), String> {
     let (files, servers): (Vec<_>, Vec<_>) =
         arguments.into_iter().partition(|argument| argument.ends_with(".txt"));

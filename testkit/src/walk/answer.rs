@@ -1,8 +1,9 @@
-//! Is an answer what was expected?
+//! Compares a response with the expected one.
 
 use serde_json::Value;
 
-/// What differs, if anything: `expected` says what must be there, not all that may be.
+/// Returns the first difference, if there is one. The response must contain everything in `expected`, but can contain
+/// more.
 pub(super) fn differs(expected: &Value, actual: &Value, at: &str) -> Option<String> {
     match expected {
         Value::Object(members) => members.iter().find_map(|(name, expected)| {
@@ -31,7 +32,7 @@ pub(super) fn differs(expected: &Value, actual: &Value, at: &str) -> Option<Stri
     }
 }
 
-/// 30 and 30.0 are the same number.
+/// Treats 30 and 30.0 as equal.
 fn is_same(a: &Value, b: &Value) -> bool {
     a == b || a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| a == b)
 }

@@ -1,24 +1,24 @@
-//! Walk-throughs: documents retold as calls to a running server, one sentence after the other.
+//! Walk-throughs: documents rewritten as calls to a running server, sentence by sentence.
 //!
-//! A line that begins with `- ` is a sentence; the lines below it show that it is true.
+//! A line that starts with `- ` is a sentence. The lines below it show that it is true.
 //!
 //! ```text
 //! - Lock acquired
-//! POST /lock?client=one                  a call; a body may follow the path
-//! > authorization: Bearer $one           a header of it
-//! = 200 {"holder": "one"}                its status, and members its answer must have
-//! < location /v1/claims/                 a header of the answer, and what it must contain
-//! ~ some text                            what the answer must contain
-//! $token = /fencing_token                keep a member of the answer (a JSON pointer)
-//! check $later > $token                  compare numbers
-//! race 20 POST /leases/acquire {…}       twenty calls at once; $n is different in each
-//! once 200 else 409                      one was answered so, the others otherwise
-//! wait 1500                              milliseconds
-//! server quick                           from here on, ask the other server
+//! POST /lock?client=one                  a call; a body can follow the path
+//! > authorization: Bearer $one           a header of the call
+//! = 200 {"holder": "one"}                the expected status, and required members of the response
+//! < location /v1/claims/                 a header of the response, and the text it must contain
+//! ~ some text                            a text that the response must contain
+//! $token = /fencing_token                keeps a member of the response (a JSON pointer)
+//! check $later > $token                  compares numbers
+//! race 20 POST /leases/acquire {…}       twenty concurrent calls; $n is different in each
+//! once 200 else 409                      one call had the first status, all others the second
+//! wait 1500                              waits, in milliseconds
+//! server quick                           sends later calls to the other server
 //! ```
 //!
-//! In what is expected, `"*"` is anything but null, `"~30"` is a number close to 30, `"!"` must not be there. `$run`
-//! is different in each run, so that a walk can be repeated.
+//! In an expected response, `"*"` is anything but null, `"~30"` is a number close to 30, and a member with `"!"` must
+//! be missing. `$run` is different in each run, so that a walk-through can be repeated.
 
 mod answer;
 mod script;

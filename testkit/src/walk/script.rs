@@ -1,18 +1,18 @@
-//! The text of a walk-through, line by line.
+//! Parses a walk-through line by line.
 
 use hyper::Method;
 
-/// A document retold.
+/// A walk-through of one document.
 pub struct Script {
-    /// What it calls itself.
+    /// Its name.
     pub name: String,
-    /// In order.
+    /// The sentences, in order.
     pub sentences: Vec<Sentence>,
 }
 
-/// A sentence and the steps that show it.
+/// A sentence, and the steps that show that it is true.
 pub struct Sentence {
-    /// As in the document.
+    /// The text in the document.
     pub text: String,
     pub(super) steps: Vec<Step>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Call {
 }
 
 impl Script {
-    /// Reads one; an error names the line.
+    /// Parses a walk-through. An error names the line.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let mut sentences: Vec<Sentence> = Vec::new();
         for (number, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Going through a walk-through, step by step.
+//! Runs a walk-through step by step.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::answer::differs;
 use super::script::{Call, Sentence, Step};
 use crate::client::{Client, Response};
 
-/// Somebody walking: knows the servers and what was kept on the way.
+/// The state of a walk: the servers, and the values kept so far.
 pub struct Walker {
     servers: BTreeMap<String, Client>,
     here: Client,
@@ -17,14 +17,14 @@ pub struct Walker {
 }
 
 impl Walker {
-    /// Begins at the server called `default`; there may be others. `run` should be new each time.
+    /// Starts at the server named `default`, among others. `run` should be different each time.
     pub fn new(servers: BTreeMap<String, Client>, run: &str) -> Result<Self, String> {
         let here = servers.get("default").cloned().ok_or("there is no default server")?;
         let kept = BTreeMap::from([("run".into(), run.into())]);
         Ok(Self { servers, here, kept, last: None, raced: Vec::new() })
     }
 
-    /// Shows that a sentence is true, or says at which step it is not.
+    /// Shows that a sentence is true. The error names the step at which it is not.
     pub async fn show(&mut self, sentence: &Sentence) -> Result<(), String> {
         for step in &sentence.steps {
             self.step(step).await.map_err(|why| format!("{step:?}: {why}"))?;
@@ -59,7 +59,7 @@ impl Walker {
 
     async fn send(&self, call: &Call) -> Result<Response, String> {
         let (path, body) = (self.filled(&call.path), self.filled(&call.body));
-        // An answer may have named a place by its whole address.
+        // A response might contain a whole URL.
         let path = path
             .strip_prefix("http://")
             .map_or(path.as_str(), |rest| rest.find('/').map_or("/", |slash| &rest[slash..]));
@@ -145,7 +145,8 @@ impl Walker {
         self.last.as_ref().ok_or_else(|| "nothing was asked yet".into())
     }
 
-    /// The text with what was kept in place of its names. Longer names first: `$ab` is not `$a` and a b.
+    /// Replaces the names of kept values in a text by their values. Longer names come first, because `$ab` is not `$a`
+    /// followed by b.
     fn filled(&self, text: &str) -> String {
         let mut names: Vec<_> = self.kept.iter().collect();
         names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));

@@ -1,21 +1,21 @@
-//! Database files: nobody opens one past SQLite.
+//! Checks that only SQLite opens database files.
 //!
 //! SQLite's locks on a file end when any descriptor of that file in the process is closed. A commit then succeeds and
-//! is lost. So there is one descriptor that is not SQLite's, in `dir_lock.rs`, and it outlives SQLite's own.
+//! is lost. So there is only one other descriptor, in `dir_lock.rs`, and it outlives SQLite's own.
 
 use crate::tree::Tree;
 use crate::{check, planted};
 
 const STORE: &str = "store/src/";
-/// Where the names of the files are known. Tests damage those of stores that nobody uses.
+/// The source files that know the names of database files. Tests damage the files of stores that are not in use.
 const NAMERS: [&str; 3] =
     ["store/src/sqlite/mod.rs", "store/src/folder/mod.rs", "testkit/src/damage.rs"];
 const NAMES: [&str; 4] = ["\"journal.db\"", "\"tables.db\"", "\"journal.db-", "\"tables.db-"];
-/// They copy the files of a store that this process does not use.
+/// The source files that copy the files of a store that this process does not use.
 const READERS: [&str; 2] = ["store/src/sqlite/source.rs", "store/src/sqlite/recover.rs"];
-/// It has the one descriptor.
+/// The source file with the one descriptor.
 const LOCKER: &str = "store/src/folder/dir_lock.rs";
-/// They make files under names no database has.
+/// The source files that create files under other names.
 const MAKERS: [&str; 6] = [
     "store/src/etcd/memory.rs",
     "store/src/sqlite/mark.rs",
@@ -61,7 +61,7 @@ fn openers(tree: &Tree) -> Vec<String> {
     offenders
 }
 
-/// Whether the words stand there, and not as the end of a longer one.
+/// Returns whether the words occur in the line, and not as the end of a longer word.
 fn calls(line: &str, words: &str) -> bool {
     let before = |at: usize| line[..at].chars().next_back();
     line.match_indices(words).any(|(at, _)| !before(at).is_some_and(char::is_alphanumeric))

@@ -1,7 +1,7 @@
-//! The rules of the house that a tool can check, each as a test over every file git knows.
+//! The project's rules that a tool can check, each as a test over all files that git knows.
 //!
-//! A rule is a function from a [`Tree`] to its offenders. One test runs it over the real tree, another over a tree
-//! with planted offenders: a rule that finds nothing must be shown to be able to find something.
+//! A rule is a function from a [`Tree`] to its violations. One test runs it over the real tree, and another over a tree
+//! with planted violations, which shows that the rule can find something.
 
 mod database;
 mod manifest;
@@ -17,14 +17,14 @@ mod tree;
 
 use tree::Tree;
 
-/// Fails with one offender a line.
+/// Fails with one violation per line.
 #[track_caller]
 fn check(rule: impl Fn(&Tree) -> Vec<String>) {
     let offenders = rule(&Tree::read());
     assert!(offenders.is_empty(), "offenders:\n  {}\n", offenders.join("\n  "));
 }
 
-/// What a rule finds in a tree of these paths and texts.
+/// Returns what a rule finds in a tree with these paths and texts.
 fn planted(rule: impl Fn(&Tree) -> Vec<String>, files: &[(&str, &str)]) -> Vec<String> {
     rule(&Tree::of(files))
 }

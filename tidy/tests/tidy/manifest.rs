@@ -1,4 +1,4 @@
-//! Manifests: what the core cannot depend on it cannot do, and `cargo run` must know what to run.
+//! Manifests: the core has no dependencies that would let it do I/O, and `cargo run` has only one binary to run.
 
 use crate::tree::Tree;
 use crate::{check, planted};
@@ -21,8 +21,8 @@ fn core_dependencies(tree: &Tree) -> Vec<String> {
     extra.chain(missing.map(|name| format!("core/Cargo.toml: `{name}` is missing"))).collect()
 }
 
-/// The names in every section of dependencies, whatever the target, but for those of tests. A build script would
-/// run with everything at hand, so its dependencies count too.
+/// Returns the names in all dependency sections, for every target, except development dependencies. Build dependencies
+/// count, because a build script runs without restrictions.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut within = false;
@@ -80,7 +80,8 @@ fn a_second_binary_among_the_default_members_is_found() {
     assert_eq!(found, ["cli/src/main.rs", "sim/src/bin/x.rs"]);
 }
 
-/// The binaries of the default members, if they are not one: then `cargo run -- serve` would have to ask.
+/// Returns the binaries of the default members, unless there is exactly one. With several, `cargo run -- serve` would
+/// be ambiguous.
 fn one_binary(tree: &Tree) -> Vec<String> {
     let manifest = tree.text("Cargo.toml").unwrap_or_default();
     let members = manifest.lines().find_map(|line| line.strip_prefix("default-members = "));

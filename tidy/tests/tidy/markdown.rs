@@ -1,4 +1,4 @@
-//! The documents: their links lead somewhere, and the decisions are numbered and listed.
+//! Documents: their links have valid targets, and the decision records are numbered and listed.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ fn broken_links(tree: &Tree) -> Vec<String> {
     offenders
 }
 
-/// Links to a part of a page that has no heading of that name.
+/// Returns the links to a part of a page that has no heading of that name.
 fn broken_anchors(tree: &Tree) -> Vec<String> {
     let mut offenders = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| is_document(path)) {
@@ -53,7 +53,7 @@ fn broken_anchors(tree: &Tree) -> Vec<String> {
                 continue;
             };
             let page = if page.is_empty() { Some(path.to_owned()) } else { resolve(folder, page) };
-            // A page that is not there is found by another rule.
+            // A missing page is reported by another rule.
             let Some(there) =
                 page.filter(|page| page.ends_with(".md")).and_then(|page| tree.text(&page))
             else {
@@ -67,8 +67,8 @@ fn broken_anchors(tree: &Tree) -> Vec<String> {
     offenders
 }
 
-/// What the headings of a page are called in links, as GitHub makes it: small letters, hyphens for spaces, and a number
-/// behind one that was there before.
+/// Returns the names of a page's headings in links, in the way of GitHub: lower case, hyphens for spaces, and a number
+/// after a repeated name.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut fenced = false;
@@ -95,7 +95,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// A heading without the targets of its links.
+/// Returns a heading without the targets of its links.
 fn shown(heading: &str) -> String {
     let mut shown = String::new();
     let mut rest = heading;
@@ -110,12 +110,12 @@ fn is_document(path: &str) -> bool {
     ROOT_DOCUMENTS.contains(&path) || path.starts_with("docs/") && path.ends_with(".md")
 }
 
-/// The relative links with their line numbers: `[text](target)` and `[label]: target`, outside of code.
+/// Returns the relative links with their line numbers: `[text](target)` and `[label]: target`, outside code.
 fn links(text: &str) -> Vec<(usize, &str)> {
     all_links(text).into_iter().filter(|(_, target)| is_relative(target)).collect()
 }
 
-/// The same, with those that stay on the page or leave the tree.
+/// Returns all links, including those within the page and those that leave the tree.
 fn all_links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -129,7 +129,8 @@ fn all_links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Every odd piece between backticks is code: what it shows is no link. The text of a link may be code.
+/// Returns the targets of the links in a line. Every second part between backticks is code, which contains no links.
+/// The text of a link can be code.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let inline = line.split('`').step_by(2).flat_map(|prose| {
         prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
@@ -143,7 +144,7 @@ fn is_relative(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('#')
 }
 
-/// The path from the root that a link in this folder means; nothing if it leads out of the tree.
+/// Returns the path from the root that a link in this folder refers to, or `None` if it leaves the tree.
 fn resolve(folder: &str, target: &str) -> Option<String> {
     let target = target.split('#').next().unwrap_or(target);
     let from = if target.starts_with('/') { "" } else { folder };
@@ -177,7 +178,7 @@ fn unlisted_decisions(tree: &Tree) -> Vec<String> {
     decisions(tree).filter(|name| !is_listed(name)).map(|name| format!("docs/adr/{name}")).collect()
 }
 
-/// The file names of the decisions, in order.
+/// Returns the file names of the decision records, in order.
 fn decisions(tree: &Tree) -> impl Iterator<Item = &str> {
     tree.files()
         .filter_map(|file| file.path.strip_prefix("docs/adr/"))

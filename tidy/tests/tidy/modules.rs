@@ -1,4 +1,4 @@
-//! Source files: each is part of its crate, and each says what lives in it.
+//! Source files: each belongs to its crate, and each describes its contents.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,8 @@ fn undocumented(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// Files no compiler reads. A `#[path]` and a `mod name;` within a `mod { }` are not followed: we use neither.
+/// Returns the files that the compiler does not read. A `#[path]` and a `mod name;` within a `mod { }` are not
+/// followed, because the project uses neither.
 fn unreached(tree: &Tree) -> Vec<String> {
     let sources: Vec<_> = tree.rust().filter(|(path, _)| in_src(path).is_some()).collect();
     let mut reached = BTreeSet::new();
@@ -48,24 +49,24 @@ fn unreached(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// The path below the crate's `src/`, if it is there.
+/// Returns the path below the crate's `src/`, if the file is there.
 fn in_src(path: &str) -> Option<&str> {
     path.split_once("/src/").map(|(_, below)| below)
 }
 
-/// Where the compiler starts reading: the library, the binary, the binaries beside it.
+/// Returns whether the compiler starts to read at this file: a library, a binary, or an additional binary.
 fn is_root(path: &str) -> bool {
     let steps: Vec<_> = in_src(path).into_iter().flat_map(|below| below.split('/')).collect();
     matches!(steps[..], ["lib.rs" | "main.rs"] | ["bin", _] | ["bin", _, "main.rs"])
 }
 
-/// Where the modules that a file declares are looked for.
+/// Returns the folder of the modules that a file declares.
 fn children_folder(path: &str) -> &str {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     if is_root(path) || name == "mod.rs" { folder } else { path.trim_end_matches(".rs") }
 }
 
-/// The name in `mod name;`, whatever its visibility.
+/// Returns the name in `mod name;`, with any visibility.
 fn module_name(line: &str) -> Option<&str> {
     let (visibility, rest) = line.trim_start().split_once("mod ")?;
     let visible = visibility.is_empty() || visibility.starts_with("pub");

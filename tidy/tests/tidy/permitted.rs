@@ -1,13 +1,13 @@
-//! Nobody who answers requests asks the engine on nobody's word.
+//! Checks that the server never bypasses the permission check of the engine.
 //!
-//! `Permitted` is made by `auth/`, after it has looked at what the caller may. Tests and the simulation make their own;
-//! the server must not.
+//! `Permitted` is created in `auth/`, after the caller's rights are checked. Tests and the simulation can create it
+//! without a check, but the server must not.
 
 use crate::tree::Tree;
 use crate::{check, planted};
 
 const FOLDER: &str = "server/src/";
-/// Where it is made, and where it is offered to tests.
+/// The file that creates it, and the file that offers it to tests.
 const ALLOWED: [&str; 2] = ["server/src/auth/permitted.rs", "server/src/engine/handle.rs"];
 
 fn unchecked(tree: &Tree) -> Vec<String> {

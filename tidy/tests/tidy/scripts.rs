@@ -1,4 +1,4 @@
-//! Scripts: they can be started as they are, and they stop at the first error.
+//! Scripts: they are executable, and they stop at the first error.
 
 use crate::tree::{File, Tree};
 use crate::{check, planted};
@@ -39,7 +39,7 @@ fn complaints(file: &File) -> Vec<&'static str> {
     if in_bash && code.next() != Some("set -euo pipefail") {
         found.push("its first command is not `set -euo pipefail`");
     }
-    // It ends at the first match. The command before it then fails by SIGPIPE now and then.
+    // `grep -q` ends at the first match, so the command before it sometimes fails with SIGPIPE.
     if in_bash && text.contains("| grep -q") {
         found.push("grep -q after a pipe: write its output to /dev/null instead");
     }

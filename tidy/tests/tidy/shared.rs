@@ -1,7 +1,7 @@
-//! What the handlers of a dialect share is made once, with the server.
+//! Checks that the state that the handlers of a dialect share is created once, with the server.
 //!
-//! A router is made for every worker and for every mount: whatever is made there is not shared. So the folders of the
-//! dialects have nothing that could be shared by mistake. What they share is elsewhere, and `App` makes it once.
+//! A router is created for every worker and for every mount, so state that is created with it is not shared. Therefore
+//! the folders of the dialects must not contain shared state. It belongs elsewhere, and `App` creates it once.
 
 use crate::tree::Tree;
 use crate::{check, planted};

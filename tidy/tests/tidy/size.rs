@@ -1,4 +1,4 @@
-//! Sizes. What outgrows them hides a noun that wants a file or a function of its own.
+//! Sizes of files and functions. A larger one hides a concept that deserves a separate file or function.
 
 use crate::tree::Tree;
 use crate::{check, planted};
@@ -42,7 +42,7 @@ fn long_functions(tree: &Tree) -> Vec<String> {
     offenders
 }
 
-/// The name, if a function starts on this line: `fn`, with nothing but its qualifiers before it.
+/// Returns the name if a function starts on this line: `fn`, preceded only by its qualifiers.
 fn function_name(line: &str) -> Option<&str> {
     let qualifier = |word: &str| {
         matches!(word, "async" | "const" | "default" | "extern" | "unsafe")
@@ -54,11 +54,11 @@ fn function_name(line: &str) -> Option<&str> {
     name.split(['(', '<']).next()
 }
 
-/// How many lines the function that starts on the first line has, its signature included.
+/// Returns the number of lines of the function that starts on the first line, including its signature.
 ///
-/// This trusts rustfmt instead of parsing: the signature ends with the first line that ends in `{`, `}` or `;`, and
+/// This relies on rustfmt instead of parsing: the signature ends with the first line that ends in `{`, `}` or `;`, and
 /// the body with the first `}` at the indentation of the `fn`. So a string with such a `}` in it makes a function
-/// look shorter than it is.
+/// appear shorter than it is.
 fn function_lines(lines: &[&str]) -> usize {
     let indentation = indentation(lines[0]);
     let signature = lines.iter().position(|line| {

@@ -1,11 +1,11 @@
-//! The supply chain and the limits around the process: what a release is built from, and what confines it.
+//! The supply chain and the confinement of the process: the inputs of a release, and the limits of the service.
 
 use crate::tree::Tree;
 use crate::{check, planted};
 
 const DOCKERFILE: &str = "packaging/Dockerfile";
 
-/// Files, and the line that each must contain.
+/// Files, and a line that each must contain.
 const REQUIRED: [(&str, &str); 14] = [
     ("packaging/deb/leasehold.service", "MemoryMax="),
     ("packaging/deb/leasehold.service", "TasksMax="),
@@ -23,7 +23,7 @@ const REQUIRED: [(&str, &str); 14] = [
     ("CONTRIBUTING.md", "   cargo deny --manifest-path fuzz/Cargo.toml check "),
 ];
 
-/// Files of settings, and the line that each must contain in this section, not only anywhere.
+/// Configuration files, and a line that each must contain in the given section.
 const REQUIRED_IN: [(&str, &str, &str); 5] = [
     ("Cargo.toml", "[profile.release]", "overflow-checks = true"),
     ("deny.toml", "[advisories]", "yanked = \"deny\""),
@@ -48,7 +48,7 @@ fn a_base_image_without_a_digest_is_found() {
     assert_eq!(planted(unpinned_images, &[(DOCKERFILE, &short)]).len(), 1);
 }
 
-/// The images of a Dockerfile that come from a registry and have no digest.
+/// Returns the images of a Dockerfile that come from a registry and have no digest.
 fn unpinned_images(tree: &Tree) -> Vec<String> {
     let text = tree.text(DOCKERFILE).unwrap_or_default();
     let mut stages = Vec::new();

@@ -1,11 +1,11 @@
-//! What no text file may contain: leftovers of work in progress, and bytes nobody sees.
+//! Content that no text file may have: leftovers of work in progress, and invisible bytes.
 
 use crate::tree::Tree;
 use crate::{check, planted};
 
 const LINE_CHARS_MAX: usize = 120;
 
-/// Taken apart, so that this file is not its own first offender.
+/// Split into parts, so that this file does not violate the rule itself.
 const LEFTOVER_CALLS: [&str; 4] = [
     concat!("to", "do!("),
     concat!("un", "implemented!("),
@@ -50,7 +50,7 @@ fn leftovers(tree: &Tree) -> Vec<String> {
     lines(tree.texts(), |line| Some(format!("says `{}`", call(line).or_else(|| word(line))?)))
 }
 
-/// Whether the word stands by itself: the run of X that `mktemp` wants is not a marker.
+/// Returns whether the word occurs separately: the X sequence in a template for `mktemp` is not a marker.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -77,7 +77,7 @@ fn long_lines(tree: &Tree) -> Vec<String> {
     })
 }
 
-/// The complaints about single lines, each with its place. A carriage return belongs to its line.
+/// Returns the violations of single lines with their positions. A carriage return belongs to its line.
 fn lines<'a>(
     texts: impl Iterator<Item = (&'a str, &'a str)>,
     complaint: impl Fn(&str) -> Option<String>,

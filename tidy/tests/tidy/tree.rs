@@ -1,16 +1,16 @@
-//! The tree as git lists it: tracked files and new ones, without those that are ignored.
+//! The tree as git lists it: tracked and new files, without ignored ones.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Every file, by its path from the root, in order.
+/// All files by their paths from the root, in order.
 pub(crate) struct Tree {
     files: Vec<File>,
 }
 
-/// A text file. What is not UTF-8 has no lines to speak of, so only its path is kept.
+/// A text file. If a file is not UTF-8, only its path is kept.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: Option<String>,
@@ -25,7 +25,7 @@ impl Tree {
         Tree { files }
     }
 
-    /// A tree that exists only here. Nothing in it is executable.
+    /// Creates a tree in memory. It has no executable files.
     pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
         let file = |&(path, text): &(&str, &str)| File {
             path: path.into(),
@@ -39,7 +39,7 @@ impl Tree {
         self.files.iter()
     }
 
-    /// The text files, as path and text.
+    /// Returns the paths and contents of the text files.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|file| Some((file.path.as_str(), file.text.as_deref()?)))
     }
@@ -52,7 +52,7 @@ impl Tree {
         self.texts().find(|(other, _)| *other == path).map(|(_, text)| text)
     }
 
-    /// Whether there is such a file, or such a folder with something in it.
+    /// Returns whether there is such a file, or such a folder with a file in it.
     pub(crate) fn has(&self, path: &str) -> bool {
         let within =
             |file: &File| file.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
@@ -72,12 +72,12 @@ fn list(root: &Path) -> Vec<String> {
     let paths = String::from_utf8(listed.stdout).expect("paths are UTF-8");
     let mut paths: Vec<_> = paths.split_terminator('\0').map(String::from).collect();
     paths.sort();
-    // A file in a merge conflict is listed once for each side.
+    // Git lists a file with a merge conflict once for each side.
     paths.dedup();
     paths
 }
 
-/// Nothing for what is no file (a link, a submodule) or is deleted but still tracked.
+/// Returns `None` for a link, a submodule, or a deleted file that is still tracked.
 fn read(root: &Path, path: &str) -> Option<File> {
     let whole = root.join(path);
     let metadata = fs::symlink_metadata(&whole).ok().filter(fs::Metadata::is_file)?;

@@ -1,5 +1,5 @@
-//! The same with three servers that share a store in etcd: whoever leads is killed, or stopped for longer than it can
-//! lead.
+//! A cluster of three servers with etcd, with the same clients and checks as the parent module: the leader is killed,
+//! or stopped for longer than it can stay leader.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,23 +11,24 @@ use super::fault::Fault;
 use super::{BINARY, N_CLIENTS, Random, World, judge, seed, work};
 
 pub(super) const N_SERVERS: usize = 3;
-/// Bytes each member of etcd may have, of which those of [`Fault::NoSpace`] fill up what is left.
+/// Storage quota of each etcd member, in bytes. [`Fault::NoSpace`] fills it up.
 pub(super) const QUOTA: u64 = 128 << 20;
-/// `UPGRADE_FROM=leasehold-0.1` begins with that program; whatever is started again is the one that is tested.
+/// `UPGRADE_FROM=leasehold-0.1` starts the cluster with that program. [`Fault::RollingRestart`] upgrades the servers to
+/// the program under test.
 const UPGRADE_FROM: &str = "UPGRADE_FROM";
-/// `CLUSTER_ROUNDS=100` tries it for longer, with three members of etcd instead of one.
+/// Number of faults. `CLUSTER_ROUNDS=100` runs more of them, with three etcd members instead of one.
 const N_ROUNDS: u64 = 5;
-/// How long a lease lasts that is renewed after each fault.
+/// TTL of the lease that is renewed after each fault.
 const KEPT_MS: u64 = 600_000;
-/// Most of it is what etcd waits for one who is gone.
+/// Time limit for a new leader. Most of a fail-over is the time until the etcd lease of the old leader expires.
 const FAIL_OVER_MAX: Duration = Duration::from_secs(120);
 
-/// The program that is tested; `LEASEHOLD_BIN` names another one, such as one that was built to be fast.
+/// Returns the program under test. `LEASEHOLD_BIN` names another one, such as an optimized build.
 pub(super) fn binary() -> String {
     std::env::var("LEASEHOLD_BIN").unwrap_or_else(|_| BINARY.into())
 }
 
-/// A number that the environment has under this name.
+/// Returns the number in this environment variable, if it is set.
 pub(super) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|number| number.parse().ok())
 }
@@ -35,13 +36,13 @@ pub(super) fn number(name: &str) -> Option<u64> {
 pub(super) struct Cluster {
     pub(super) etcd: Etcd,
     pub(super) servers: Vec<Option<Process>>,
-    /// Those of the members, then those of the servers; none: all are on this one.
+    /// The hosts of the etcd members, followed by those of the servers. Empty if everything runs on this host.
     pub(super) hosts: Vec<Host>,
-    /// What each server is run by, if not by the system itself.
+    /// For each server, the command that starts its program, if it is not started directly.
     within: [Option<String>; N_SERVERS],
-    /// The program that is run.
+    /// The program that servers are started with.
     pub(super) binary: String,
-    /// More flags for each server.
+    /// Additional flags for each server.
     flags: Vec<String>,
     folder: TempDir,
 }
@@ -51,7 +52,7 @@ impl Cluster {
         Self::start_with(n_members, hosts, QUOTA, &[])
     }
 
-    /// With another quota and more flags for each server.
+    /// Starts a cluster with another quota and additional flags for each server.
     pub(super) fn start_with(
         n_members: usize,
         hosts: Vec<Host>,
@@ -60,7 +61,9 @@ impl Cluster {
     ) -> Self {
         let own_quota = format!("--etcd-quota={quota}");
         let quota = format!("--quota-backend-bytes={quota}");
-        let options = EtcdOptions { hosts: &hosts, flags: &[&quota], ..EtcdOptions::default() };
+        let quota = [&*quota];
+        let options =
+            EtcdOptions { hosts: &hosts, flags: &quota, syncs: true, ..EtcdOptions::default() };
         let etcd = Etcd::cluster(n_members, &options);
         let folder = folder();
         std::fs::write(folder.path().join("secret"), "a-secret-that-only-servers-know").unwrap();
@@ -83,7 +86,7 @@ impl Cluster {
         cluster
     }
 
-    /// Runs a command of an operator on the store; what it says.
+    /// Runs an operator's command on the store and returns its output.
     pub(super) fn operate(&self, words: &[&str]) -> String {
         let mut command = Command::new(&self.binary);
         let output = command.args(words).arg("--store").arg(self.etcd.url("test")).output();
@@ -102,7 +105,7 @@ impl Cluster {
         self.hosts.get(self.hosts.len().saturating_sub(N_SERVERS) + n)
     }
 
-    /// From now on a server is run by this program before it.
+    /// Restarts a server through this command. Later starts of the server use the command too.
     pub(super) fn serve_within(&mut self, n: usize, words: &str) {
         self.within[n] = Some(words.into());
         self.servers[n].take().expect("a server").kill();
@@ -134,13 +137,13 @@ impl Cluster {
         self.servers.iter().flatten().map(|server| server.client.clone()).collect()
     }
 
-    /// The one that leads, unless it is this one, and how long it took to find one.
+    /// Returns the leader and how long it took to find it. The server `but` does not count.
     pub(super) async fn leader(&self, but: Option<usize>) -> (usize, Duration) {
         let others: Vec<_> = (0..self.servers.len()).filter(|n| Some(*n) != but).collect();
         self.which_is("/leaderz", &others).await
     }
 
-    /// The first of these that says yes, and how long it took to find it.
+    /// Returns the first of these servers that answers the path with 200, and how long it took to find it.
     pub(super) async fn which_is(&self, path: &str, of: &[usize]) -> (usize, Duration) {
         let began = Instant::now();
         while began.elapsed() < FAIL_OVER_MAX {
@@ -163,14 +166,17 @@ fn start(binary: &str, data: &Path, flags: &[String]) -> Process {
     Process::start(binary, data, &flags)
 }
 
-/// Has these things happen to a cluster, one after the other, while clients ask, and judges what they saw.
+/// Applies the faults to a cluster one after the other while clients send requests, then judges the recorded history.
 pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fault>) {
     let seed = seed();
     let mut random = Random(seed);
     let mut fail_overs = Vec::new();
     cluster.leader(None).await;
     let world = World::new(cluster.clients());
-    let kept = world.server().acquire("kept", "keeper", KEPT_MS, json!({})).await;
+    // Until a server answers: a follower may not know yet who leads.
+    let wish = json!({"owner_id": "keeper", "ttl_ms": KEPT_MS, "request_id": "kept"});
+    let kept = world.ask("/v1/locks/kept/acquire", &wish).await.expect("an answer");
+    assert_eq!(kept.status, 200, "{kept:?}");
     let tasks: Vec<_> =
         (0..N_CLIENTS).map(|n| tokio::spawn(work(world.clone(), n, seed))).collect();
     for fault in faults {
@@ -185,7 +191,7 @@ pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fa
             "{fault:?}: {} answers, then n{leader} led after {took:?}",
             world.n_recorded() - before
         );
-        // Whatever happened, who holds something goes on doing so.
+        // A lease survives every fault: its holder can still renew it.
         let proof = json!({
             "owner_id": "keeper", "lease_id": kept.get("lease_id"), "extend_by_ms": KEPT_MS,
             "fencing_token": kept.get("fencing_token"),
@@ -239,7 +245,7 @@ fn a_folder_with_a_store_of_its_own_is_not_used_for_a_shared_one() {
         panic!("it has a store");
     };
     assert!(why.contains("has a store of its own"), "{why}");
-    // And the other way round, if somebody forgets to say where the store is.
+    // The reverse: a server of a cluster is started without --store.
     let node = folder.path().join("node");
     std::fs::create_dir(&node).unwrap();
     std::fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

@@ -1,4 +1,4 @@
-//! What happens to a cluster, and how it is over again.
+//! Faults in a cluster: how each one is caused and ended.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,51 +9,53 @@ use super::World;
 use super::cluster::{Cluster, binary, number};
 
 const MANUAL: &str = include_str!("../../../../docs/operate/cluster-recover.md");
-/// So many times another leads, and the first again.
+/// How often leadership moves to another server and back.
 const N_THERE_AND_BACK: usize = 4;
-/// So much longer a sync takes on a slow disk.
+/// How much longer a sync takes on a slow disk.
 const SYNC_TAKES: Duration = Duration::from_millis(150);
 
-/// Longer than etcd keeps the seat of one who is gone.
+/// Longer than etcd keeps the leader key of a server that is gone.
 const A_WHILE: Duration = Duration::from_millis(3500);
 
-/// What may happen to three servers and three members of etcd.
+/// A fault in a cluster of three servers and three etcd members.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fault {
     LeaderKilled,
     LeaderStopped,
-    /// The one who leads and etcd do not hear each other.
+    /// The leader and etcd cannot reach each other.
     LeaderCutFromEtcd,
-    /// What the one who leads sends to etcd is lost; what etcd sends arrives.
+    /// Messages from the leader to etcd are lost; messages from etcd arrive.
     LeaderNotHeardByEtcd,
-    /// The other way round.
+    /// Messages from etcd to the leader are lost; messages from the leader arrive.
     EtcdNotHeardByLeader,
-    /// The servers do not hear each other; etcd hears them all.
+    /// The leader and the followers cannot reach each other. etcd can reach all of them.
     LeaderCutFromPeers,
     EtcdLeaderKilled,
     EtcdLeaderStopped,
     EtcdLeaderMoved,
-    /// Two of three members are gone for a while.
+    /// Two of three etcd members are gone for a while.
     QuorumLost,
-    /// One server after the other is ended and started.
+    /// The servers are restarted one after the other.
     RollingRestart,
-    /// A server is stopped while etcd forgets what it did not read yet.
+    /// A follower is stopped while etcd compacts revisions that it has not read yet.
     FollowerLeftBehind,
-    /// Every sync of etcd takes long.
+    /// Every sync of etcd is slow.
     SlowDisk,
-    /// Somebody else fills etcd up; an operator makes room.
+    /// Another application fills etcd up to its quota, and an operator frees the space.
     NoSpace,
-    /// Another one leads, and then the first again, before the lease of the first seat would have ended. Whoever leads
-    /// is cut off from etcd, and has its seat taken away.
+    /// Another server becomes leader, and then the first again, before the etcd lease of the first term would have
+    /// ended. Each time, the leader is cut off from etcd and its leader key is deleted.
     ThereAndBack,
-    /// An operator has another one lead.
+    /// An operator makes the leader step down.
     LeaderStepsDown,
-    /// The servers do not hear each other until another one leads.
+    /// The leader and the followers cannot reach each other until another server leads.
     LeaderUnreachable,
+    /// The leader and etcd cannot reach each other until [`Fault::mend`]. Another server leads.
+    LeaderCutOff,
 }
 
 impl Fault {
-    /// Those that take no host of one's own.
+    /// Faults that do not need a separate host for each process.
     pub(super) const ANYWHERE: [Self; 11] = [
         Self::LeaderKilled,
         Self::EtcdLeaderKilled,
@@ -67,7 +69,7 @@ impl Fault {
         Self::NoSpace,
         Self::LeaderStepsDown,
     ];
-    /// Those of the network.
+    /// Faults of the network.
     pub(super) const CUTS: [Self; 5] = [
         Self::LeaderCutFromEtcd,
         Self::LeaderNotHeardByEtcd,
@@ -76,7 +78,7 @@ impl Fault {
         Self::ThereAndBack,
     ];
 
-    /// Happens, lasts, and is over. If the one who led was killed: how long it took until another did.
+    /// Causes the fault and ends it. If the leader was killed, returns how long it took until another server led.
     pub(super) async fn befall(self, cluster: &mut Cluster, world: &World) -> Option<Duration> {
         let (leader, _) = cluster.leader(None).await;
         match self {
@@ -113,6 +115,10 @@ impl Fault {
                 cluster.leader(Some(leader)).await;
                 on_links(cluster, leader, Direction::Both, Whom::Servers, Host::reaches);
             }
+            Self::LeaderCutOff => {
+                on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::loses);
+                cluster.leader(Some(leader)).await;
+            }
             Self::SlowDisk => {
                 let _slow = cluster.etcd.slow_disks(SYNC_TAKES);
                 tokio::time::sleep(A_WHILE).await;
@@ -145,6 +151,13 @@ impl Fault {
         }
         None
     }
+
+    /// Ends a fault that lasts. `leader` is the server that led before.
+    pub(super) fn mend(self, cluster: &Cluster, leader: usize) {
+        if matches!(self, Self::LeaderCutOff) {
+            on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::reaches);
+        }
+    }
 }
 
 async fn restart_each(cluster: &mut Cluster, world: &World) {
@@ -159,12 +172,12 @@ async fn restart_each(cluster: &mut Cluster, world: &World) {
     cluster.operate(&["upgrade", "--finish"]);
 }
 
-/// `QUORUM_LOST_S=30` loses it for longer than all that anybody waits for.
+/// Returns how long quorum is lost. `QUORUM_LOST_S=30` makes it longer than every timeout.
 fn quorum_lost_for() -> Duration {
     number("QUORUM_LOST_S").map_or(A_WHILE, Duration::from_secs)
 }
 
-/// A server is stopped for a while; meanwhile something else happens.
+/// Stops a server for a while, and does something else before the server continues.
 async fn pause(cluster: &Cluster, n: usize, meanwhile: impl FnOnce()) {
     let stopped = cluster.servers[n].as_ref().expect("a server");
     stopped.signal(Signal::STOP);
@@ -186,7 +199,7 @@ enum Whom {
     Servers,
 }
 
-/// What the host of a server sends, or is sent, is lost for a while.
+/// Loses the packets that the host of a server sends, receives, or both, for a while.
 async fn cut(cluster: &Cluster, n: usize, direction: Direction, whom: Whom) {
     on_links(cluster, n, direction, whom, Host::loses);
     tokio::time::sleep(A_WHILE).await;
@@ -224,14 +237,14 @@ async fn there_and_back(cluster: &Cluster, first: usize) {
         cluster.etcd.ctl(&["del", "/test/leader"]);
         cluster.which_is("/leaderz", &[to]).await;
         on_links(cluster, from, Direction::Both, Whom::Etcd, Host::reaches);
-        // It has heard of the other, and could lead again.
+        // The former leader follows the new one, so that it could lead again.
         cluster.which_is("/readyz", &[from]).await;
     }
     println!("there and back {N_THERE_AND_BACK} times within {:?}", began.elapsed());
     bystander.signal(Signal::CONT);
 }
 
-/// Runs the commands of the manual.
+/// Frees space in etcd with the commands of the manual.
 fn make_room(cluster: &Cluster) {
     cluster.etcd.ctl(&["del", "--prefix", "/fill/"]);
     let blocks = MANUAL.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());

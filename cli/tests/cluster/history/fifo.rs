@@ -12,19 +12,20 @@ use super::cluster::{Cluster, N_SERVERS, QUOTA, number};
 use super::fault::Fault;
 
 const N_MEMBERS: usize = 1;
-const NAME: &str = "fifo::those_who_wait_keep_their_order_whatever_happens_to_the_leader";
-/// `FIFO_ROUNDS=20` has everything happen so many times.
+const NAME: &str =
+    concat!(module_path!(), "::those_who_wait_keep_their_order_whatever_happens_to_the_leader");
+/// `FIFO_ROUNDS=20` applies every fault that many times.
 const ROUNDS: &str = "FIFO_ROUNDS";
 const N_WAITERS: usize = 6;
-/// Longer than anything here takes.
+/// Longer than the test takes.
 const TTL: Duration = Duration::from_secs(1800);
-/// How long the servers keep a place: on a busy machine everything takes its time.
+/// How long the servers keep a position in the queue. It is long because a busy machine is slow.
 const KEEP_PLACES: &str = "--resume-park-max=10m";
-/// All clients must wait again within this.
+/// Time limit for all clients to be in the queue again.
 const BACK_WITHIN: Duration = Duration::from_secs(300);
 const LIMIT: Duration = Duration::from_secs(600);
 
-const FAULTS: [Fault; 7] = [
+const FAULTS: [Fault; 8] = [
     Fault::LeaderKilled,
     Fault::LeaderStopped,
     Fault::LeaderCutFromEtcd,
@@ -32,6 +33,8 @@ const FAULTS: [Fault; 7] = [
     Fault::EtcdNotHeardByLeader,
     Fault::LeaderUnreachable,
     Fault::LeaderStepsDown,
+    // Lasts until all clients wait at the new leader.
+    Fault::LeaderCutOff,
 ];
 
 #[test]
@@ -51,7 +54,8 @@ async fn inside(hosts: Vec<Host>) {
     }
 }
 
-/// Some wait, half of them by way of servers that follow; something happens; the lock is released.
+/// Queues clients, two thirds of them through followers, applies the fault, releases the lock, and checks the order of
+/// the grants.
 async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
     let (leader, _) = cluster.leader(None).await;
     let others: Vec<_> = (0..N_SERVERS).filter(|n| *n != leader).collect();
@@ -63,7 +67,7 @@ async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
     let order = Arc::<Mutex<Vec<usize>>>::default();
     let mut waiters = Vec::new();
     for n in 0..N_WAITERS {
-        // By one server alone, or by all, beginning with the one that leads.
+        // Either through all servers, starting with the leader, or through one follower alone.
         let client = match n % 3 {
             0 => client(cluster, leader, &format!("w{n}")),
             _ => lone_client(cluster, others[n % others.len()], &format!("w{n}")),
@@ -79,6 +83,7 @@ async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
     for waiter in waiters {
         waiter.await.expect("no panic").expect("granted in the end");
     }
+    fault.mend(cluster, leader);
     let order = order.lock().expect("no panic").clone();
     println!("{lock}: all wait again after {took:?}, and got it in the order {order:?}");
     assert_eq!(order, (0..N_WAITERS).collect::<Vec<_>>(), "{lock}");
@@ -88,15 +93,20 @@ fn url(cluster: &Cluster, n: usize) -> String {
     format!("http://{}", cluster.servers[n].as_ref().expect("a server").address)
 }
 
-/// One that knows all servers, and asks this one first.
+/// Returns a client that knows all servers and tries this one first.
 fn client(cluster: &Cluster, first: usize, owner: &str) -> Client {
     let urls: Vec<_> = (0..N_SERVERS).map(|n| url(cluster, (first + n) % N_SERVERS)).collect();
-    Client::builder(&urls.join(",")).owner(owner).build().expect("good URLs")
+    patient(&urls.join(","), owner)
 }
 
-/// One that knows one server alone, which has to pass on what it asks.
+/// Returns a client that knows only this server, which has to forward the requests.
 fn lone_client(cluster: &Cluster, n: usize, owner: &str) -> Client {
-    Client::builder(&url(cluster, n)).owner(owner).build().expect("a good URL")
+    patient(&url(cluster, n), owner)
+}
+
+/// Returns a client that does not leave a server that is silent: the servers have to end its wait or move it.
+fn patient(urls: &str, owner: &str) -> Client {
+    Client::builder(urls).owner(owner).timeout(BACK_WITHIN).build().expect("good URLs")
 }
 
 fn wait(
@@ -112,7 +122,7 @@ fn wait(
     })
 }
 
-/// Returns once so many wait for the lock, each with a connection.
+/// Waits until `n` clients with a live connection are in the queue of the lock.
 async fn all_wait(cluster: &Cluster, lock: &str, n: usize) {
     let began = Instant::now();
     let mut seen = json!({});

@@ -1,11 +1,11 @@
-//! Is there one order in which everything that was asked could have happened, one thing at a time?
+//! Checks that a history is linearizable: the operations could have happened one at a time, in some order.
 //!
-//! The search of Wing and Gong with a memory of what was tried (Lowe): next is any operation that was called
-//! before every operation still to come had returned, if the lock could have answered it so.
+//! The search is that of Wing and Gong, with Lowe's memory of states already tried. The next operation is any one that
+//! was called before every remaining operation returned, if the lock could have given that response.
 
 use std::collections::BTreeSet;
 
-/// One question to one lock and its answer, with the times between which it happened.
+/// One request to one lock and its response, with the times between which it took effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) called_at: u64,
@@ -13,19 +13,19 @@ pub(crate) struct Operation {
     pub(crate) what: What,
 }
 
-/// What was asked and answered.
+/// The kind of an operation and its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Granted(u64),
     Refused,
     Released(u64),
-    /// A release that found its lease gone.
+    /// A release that failed because the lease had ended.
     NotReleased(u64),
-    /// Seen: held with this token, or free.
+    /// A read that found the lock held with this token, or free.
     Seen(Option<u64>),
 }
 
-/// A lock, one thing at a time.
+/// A lock on which operations happen one at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 struct Lock {
     holder: Option<u64>,
@@ -33,7 +33,7 @@ struct Lock {
 }
 
 impl Lock {
-    /// The lock after this, if it could have happened to it.
+    /// Returns the lock after the operation, or `None` if the operation could not have happened.
     fn after(self, what: What) -> Option<Self> {
         match what {
             What::Granted(token) => (self.holder.is_none() && token > self.last)
@@ -48,7 +48,7 @@ impl Lock {
     }
 }
 
-/// What was done so far: everything before `first`, and these after it.
+/// The operations done so far, which are all before `first` and those in `ahead`, with the resulting lock.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Done {
     first: usize,
@@ -56,7 +56,7 @@ struct Done {
     lock: Lock,
 }
 
-/// An order exists.
+/// Returns whether such an order exists.
 pub(crate) fn is_linearizable(mut operations: Vec<Operation>) -> bool {
     operations.sort_by_key(|operation| operation.called_at);
     let start = Done { first: 0, ahead: BTreeSet::new(), lock: Lock::default() };

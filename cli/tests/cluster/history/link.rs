@@ -1,5 +1,5 @@
-//! What becomes of those who wait through a server that follows, when the link between it and the one that leads is
-//! silently cut, and when they are gone themselves.
+//! Clients that wait through a follower while the link between the follower and the leader is silently cut, or that
+//! disconnect.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use tokio::task::JoinHandle;
 use super::cluster::{Cluster, N_SERVERS};
 
 const N_MEMBERS: usize = 1;
-const NAME: &str = "link::a_link_that_is_silently_cut_loses_no_lock";
-/// Longer than anything here takes: what is lost would be held until then.
+const NAME: &str = concat!(module_path!(), "::a_link_that_is_silently_cut_loses_no_lock");
+/// Longer than the test takes: a lost grant would keep the lock held until then.
 const TTL_MS: u64 = 600_000;
-/// A link that is cut is noticed within 10 seconds; the rest is for a busy machine.
+/// Time limit for detecting that a link is cut. A server detects it within 10 seconds; the rest is for a busy machine.
 const NOTICED_MAX: Duration = Duration::from_secs(100);
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -30,17 +30,17 @@ async fn inside(hosts: Vec<Host>) {
         for follower in [deaf, cut] {
             cluster.which_is("/readyz", &[follower]).await;
         }
-        // They take as long as each other.
-        tokio::join!(
-            a_waiter_whose_server_is_cut_off(&cluster, leader, cut),
-            a_grant_that_is_lost_on_its_way(&cluster, leader, deaf),
-        );
+        // One after the other: a leader that neither follower reaches would hand over.
+        a_waiter_whose_server_is_cut_off(&cluster, leader, cut).await;
+        cluster.which_is("/readyz", &[cut]).await;
+        a_grant_that_is_lost_on_its_way(&cluster, leader, deaf).await;
         a_client_that_is_gone(&cluster, leader, cut).await;
     };
     tokio::time::timeout(LIMIT, story).await.expect("it comes to an end");
 }
 
-/// Nothing goes between the two servers any more. The client is told so, and is waited for no more.
+/// Cuts the traffic between the two servers in both directions. The client gets an error, and its waiter leaves the
+/// queue.
 async fn a_waiter_whose_server_is_cut_off(cluster: &Cluster, leader: usize, follower: usize) {
     let leads = client(cluster, leader);
     let held = leads.acquire("cut", "holder", TTL_MS, json!({})).await;
@@ -59,7 +59,8 @@ async fn a_waiter_whose_server_is_cut_off(cluster: &Cluster, leader: usize, foll
     assert_eq!(leads.release(&next, json!({})).await.status, 200);
 }
 
-/// The one that leads grants the lock and says so, and nobody hears it. It is given back once that can be said.
+/// The leader grants the lock, but its response to the follower is lost. The lock is released once the link works
+/// again.
 async fn a_grant_that_is_lost_on_its_way(cluster: &Cluster, leader: usize, follower: usize) {
     let leads = client(cluster, leader);
     let held = leads.acquire("lost", "holder", TTL_MS, json!({})).await;
@@ -79,7 +80,7 @@ async fn a_grant_that_is_lost_on_its_way(cluster: &Cluster, leader: usize, follo
     println!("what was lost was given back {:?} after the link was there again", began.elapsed());
 }
 
-/// Clients that hang up: one while it waits, and one whose server could not say so at once.
+/// Clients that disconnect: one while it waits, and one whose server cannot report that immediately.
 async fn a_client_that_is_gone(cluster: &Cluster, leader: usize, follower: usize) {
     let leads = client(cluster, leader);
     cluster.which_is("/readyz", &[follower]).await;

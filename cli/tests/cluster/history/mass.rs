@@ -1,4 +1,4 @@
-//! A change of leaders with many leases and many who wait.
+//! A leader change with many leases and many waiters.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use tokio::task::JoinSet;
 
 use super::cluster::{Cluster, number};
 
-/// `MASS_LEASES=1000000 MASS_WAITERS=100000` has more of them, on three members of etcd.
+/// `MASS_LEASES=1000000 MASS_WAITERS=100000` runs with more of them, on three etcd members.
 const LEASES: &str = "MASS_LEASES";
 const WAITERS: &str = "MASS_WAITERS";
 const N_LEASES: u64 = 2_048;
 const N_WAITERS: u64 = 500;
-/// Leases that are asked for together, and how many such requests are under way.
+/// Number of leases per acquire request. `N_GROUPS_AT_ONCE` such requests run at the same time.
 const GROUP: u64 = 64;
 const N_GROUPS_AT_ONCE: u64 = 16;
-/// Waiters that share their connections.
+/// Number of waiters that share their connections.
 const STREAMS: u64 = 200;
-/// Waiters that are asking at once.
+/// Number of waiters to start before checking that all of them are in the queue.
 const N_ASKING: u64 = 1_000;
-/// Of those who have to ask again, so many do within a second.
+/// How many of the waiters that lost their server repeat their request per second.
 const N_AGAIN_PER_S: u64 = 4_000;
 const TTL_MS: u64 = 86_400_000;
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -40,7 +40,7 @@ impl Mass {
         Client::new(self.addresses[n])
     }
 
-    /// Has so many leases granted; some of them.
+    /// Acquires this many leases, and returns some of them.
     async fn hold(&self, leader: usize, n_leases: u64) -> Vec<Response> {
         let client = Client::over_http2(self.addresses[leader]);
         let (mut asked, mut some) = (JoinSet::new(), Vec::new());
@@ -65,7 +65,7 @@ impl Mass {
         some
     }
 
-    /// Until everybody has read what is written now.
+    /// Waits until every server has read the journal up to its current end.
     async fn is_followed(&self) {
         let status = || -> Value {
             serde_json::from_str(&self.cluster.operate(&["cluster", "status", "--json"])).unwrap()
@@ -84,7 +84,8 @@ impl Mass {
         }
     }
 
-    /// Has so many wait for a lock. Whoever is not answered asks again, another server and with the same request id.
+    /// Starts this many waiters for one lock. A waiter without a response repeats its request, with the same request
+    /// id, to another server.
     async fn wait(
         &self,
         leader: usize,
@@ -107,7 +108,7 @@ impl Mass {
         waiters
     }
 
-    /// Until so many wait; how long that took.
+    /// Waits until this many clients are in the queue, and returns how long that took.
     async fn waited_for(&self, leader: usize, n_waiters: u64) -> Duration {
         let (client, began) = (self.client(leader), Instant::now());
         loop {

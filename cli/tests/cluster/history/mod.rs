@@ -1,5 +1,5 @@
-//! The real server over HTTP, killed, stopped and slowed down, while every question and answer is recorded:
-//! what was recorded could have happened one thing at a time, and nobody held a lock beside somebody else.
+//! Kills, stops and slows down the real server while every request and response over HTTP is recorded. The recorded
+//! history must be linearizable, and two clients must never hold a lock at the same time.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +23,8 @@ mod partition;
 #[cfg(feature = "etcd")]
 mod put_back;
 #[cfg(feature = "etcd")]
+mod silence;
+#[cfg(feature = "etcd")]
 mod takeover;
 
 use std::collections::BTreeMap;
@@ -39,10 +41,10 @@ const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const N_CLIENTS: u64 = 6;
 const N_LOCKS: u64 = 3;
 const N_ROUNDS: u64 = 9;
-/// How long an answer may take when nothing is wrong any more.
+/// Time limit for a response after the last fault.
 const ANSWER_MAX: Duration = Duration::from_secs(180);
 
-/// A seeded random number below `n`.
+/// A generator of random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -54,12 +56,12 @@ impl Random {
 
 struct World {
     began: Instant,
-    /// Any of them may be asked. Whoever does not lead says so.
+    /// The servers. A request can go to any of them: a server that does not lead forwards or rejects it.
     servers: RwLock<Vec<Client>>,
     n_asked: AtomicUsize,
-    /// Nobody begins anything more.
+    /// No client starts another operation.
     is_ending: AtomicBool,
-    /// Nobody waits for an answer any more.
+    /// No client waits for a response any more.
     is_over: AtomicBool,
     recorded: Mutex<BTreeMap<u64, Vec<Operation>>>,
 }
@@ -80,7 +82,7 @@ impl World {
         })
     }
 
-    /// One after the other.
+    /// Returns the servers in turn.
     fn server(&self) -> Client {
         let servers = self.servers.read().unwrap();
         servers[self.n_asked.fetch_add(1, Relaxed) % servers.len()].clone()
@@ -90,7 +92,8 @@ impl World {
         self.recorded.lock().unwrap().values().map(Vec::len).sum()
     }
 
-    /// Waits for so many more answers: on a busy machine they take their time. If none come, the judge says why.
+    /// Waits until `n` more operations are recorded, which takes longer on a busy machine. If none are, [`judge`]
+    /// reports why.
     async fn until_recorded(&self, n: usize) {
         let target = self.n_recorded() + n;
         let recording = async {
@@ -106,7 +109,7 @@ impl World {
         self.recorded.lock().unwrap().entry(lock).or_default().push(operation);
     }
 
-    /// Asks until there is an answer, always the same question under the same request id.
+    /// Repeats the same request, with the same request id, until there is a response.
     async fn ask(&self, path: &str, body: &leasehold_testkit::Value) -> Option<Response> {
         loop {
             let client = self.server();
@@ -119,12 +122,12 @@ impl World {
     }
 }
 
-/// Of what is done by chance.
+/// Returns the seed of all random choices.
 fn seed() -> u64 {
     leasehold_testkit::seed("SEED")
 }
 
-/// Takes locks, gives them back, tries to give back what is long gone, and looks.
+/// Acquires and releases locks, tries to release ended leases, and reads locks.
 async fn work(world: Arc<World>, n: u64, seed: u64) {
     let mut random = Random(seed ^ (n << 32));
     for round in 0.. {
@@ -170,7 +173,7 @@ async fn work(world: Arc<World>, n: u64, seed: u64) {
     }
 }
 
-/// A program that runs the server on a disk whose syncs take 20 ms.
+/// Returns a program that runs the server on a disk whose syncs take 20 ms.
 fn slow_disk(folder: &Path) -> String {
     let path = folder.join("slow");
     let inject = "-e trace=fdatasync,fsync -e inject=fdatasync,fsync:delay_exit=20000";
@@ -207,11 +210,11 @@ async fn what_clients_see_under_kills_stops_and_a_slow_disk_is_linearizable() {
     judge(&world, tasks, seed).await;
 }
 
-/// Ends the run, and says whether what was recorded could have happened.
+/// Ends the run, and checks that the recorded history could have happened.
 async fn judge(world: &World, tasks: Vec<tokio::task::JoinHandle<()>>, seed: u64) {
     tokio::time::sleep(Duration::from_millis(100)).await;
     world.is_ending.store(true, Relaxed);
-    // What has no answer may have happened: everybody gets one, now that all is well again.
+    // A request without a response might have taken effect. All faults are over, so every request now gets a response.
     let ending = async {
         for task in tasks {
             task.await.expect("every answer made sense");
@@ -230,7 +233,7 @@ async fn judge(world: &World, tasks: Vec<tokio::task::JoinHandle<()>>, seed: u64
     }
 }
 
-/// From the answer to an acquire until the release is asked for, nobody else is told that it holds.
+/// Checks that no other client is granted the lock between the response to an acquire and the request to release it.
 fn check_one_holder(lock: u64, operations: &[Operation]) {
     let mut held: Vec<_> = operations
         .iter()

@@ -1,4 +1,4 @@
-//! The same with a host for each server and each member of etcd, and a network between them that loses what is sent.
+//! A cluster with a separate host for each server and each etcd member, on a network that loses packets.
 
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use super::cluster::{Cluster, N_SERVERS, endure, number};
 use super::fault::Fault;
 
 const N_MEMBERS: usize = 3;
-/// `CLUSTER_ROUNDS=10` has everything happen so many times; otherwise only what the network does, once.
+/// `CLUSTER_ROUNDS=10` applies all faults that many times. By default, only the network faults are applied, once.
 const ROUNDS: &str = "CLUSTER_ROUNDS";
-const NAME: &str = "partition::what_clients_see_while_the_network_loses_things_is_linearizable";
+const NAME: &str =
+    concat!(module_path!(), "::what_clients_see_while_the_network_loses_things_is_linearizable");
 
 #[test]
 fn what_clients_see_while_the_network_loses_things_is_linearizable() {

@@ -1,4 +1,4 @@
-//! etcd is put back to what it was, under servers that know better and beside one that does not.
+//! etcd is rolled back to a snapshot while some servers know the newer state and one does not.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use super::cluster::Cluster;
 
 const TTL_MS: u64 = 600_000;
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Longer than it takes to lead what may be led.
+/// Longer than a server needs to become leader if it is allowed to.
 const A_WHILE: Duration = Duration::from_secs(4);
 
-/// Asks for a lock that is free; the token, if this very server grants it.
+/// Acquires a free lock. Returns the token if this server itself grants it.
 async fn token(client: &Client, lock: &str) -> Option<u64> {
     let body = json!({"owner_id": "a", "ttl_ms": TTL_MS}).to_string();
     let path = format!("/v1/locks/{lock}/acquire");
@@ -27,7 +27,7 @@ async fn leads(client: &Client) -> bool {
     asked.is_ok_and(|asked| asked.is_ok_and(|answer| answer.status == 200))
 }
 
-/// The highest token of a lock that was granted and released so many times.
+/// Acquires and releases a lock this many times, and returns its highest token.
 async fn work(cluster: &Cluster, n: u64) -> u64 {
     let (leader, _) = cluster.leader(None).await;
     let client = cluster.servers[leader].as_ref().expect("it leads").client.clone();
@@ -44,7 +44,25 @@ fn status(cluster: &Cluster) -> Value {
     serde_json::from_str(&cluster.operate(&["cluster", "status", "--json"])).expect("JSON")
 }
 
-/// Until nobody leads, as etcd says.
+/// Waits until every server has noted in its folder that the journal goes as far as it does now. A server does so once
+/// a second.
+async fn until_noted(cluster: &Cluster) {
+    let began = Instant::now();
+    let head = status(cluster)["head"].as_u64().expect("a number");
+    for n in 0..cluster.servers.len() {
+        let file = cluster.path(&format!("n{n}")).join("node.json");
+        let noted = || -> Option<u64> {
+            let text = std::fs::read_to_string(&file).ok()?;
+            serde_json::from_str::<Value>(&text).ok()?["seq"].as_u64()
+        };
+        while noted() < Some(head) {
+            assert!(began.elapsed() < PATIENCE, "n{n} noted {:?} of {head}", noted());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Waits until etcd has no leader key.
 async fn no_seat_is_taken(cluster: &Cluster) {
     let began = Instant::now();
     let leader = || cluster.etcd.ctl(&["get", "--keys-only", "/test/leader"]);
@@ -64,7 +82,8 @@ async fn etcd_that_was_put_back_under_a_live_leader_grants_no_token_twice() {
     assert!(late > early);
     let (zombie, _) = cluster.leader(None).await;
     let others: Vec<_> = (0..cluster.servers.len()).filter(|n| *n != zombie).collect();
-    // The leader sleeps over it: when it wakes up, etcd has the revisions that it knows, with other values.
+    // The leader is suspended in the meantime. When it continues, etcd has the revisions that it knows, with other
+    // values.
     let sleeper = cluster.servers[zombie].as_ref().expect("it leads");
     sleeper.signal(Signal::STOP);
     cluster.etcd.put_back(&saved);
@@ -78,7 +97,7 @@ async fn etcd_that_was_put_back_under_a_live_leader_grants_no_token_twice() {
     }
     println!("it was noticed after {:?}", began.elapsed());
 
-    // Not even one that knows nothing leads it.
+    // A server with an empty data directory does not lead this store either.
     cluster.servers[others[0]].take().expect("a server").kill();
     std::fs::remove_dir_all(cluster.path(&format!("n{}", others[0]))).expect("its folder");
     cluster.servers[others[0]] = Some(cluster.serve(others[0]));
@@ -90,7 +109,7 @@ async fn etcd_that_was_put_back_under_a_live_leader_grants_no_token_twice() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    // The way out, as the manual says.
+    // The recovery, as the manual describes it.
     let left = cluster.path("what-is-left");
     let left = left.to_str().expect("text");
     cluster.operate(&["backup", left]);
@@ -99,7 +118,7 @@ async fn etcd_that_was_put_back_under_a_live_leader_grants_no_token_twice() {
     assert!(after > late, "{after} was granted before: {late}");
 }
 
-/// All that knew better are gone, with their folders.
+/// No server that knows the newer state is running; the only running server has an empty data directory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_gone() {
     let mut cluster = Cluster::start(1, Vec::new());
@@ -107,8 +126,7 @@ async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_go
     let saved = cluster.path("saved");
     cluster.etcd.ctl(&["snapshot", "save", saved.to_str().expect("text")]);
     let late = work(&cluster, 5).await;
-    // They note once a second how far the journal goes.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    until_noted(&cluster).await;
     for server in &mut cluster.servers {
         server.take().expect("a server").kill();
     }
@@ -121,7 +139,7 @@ async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_go
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(token(&fresh.client, "db").await, None);
-    // One that was there says what is missing.
+    // A server that knows the newer state reports that the store was rolled back.
     let flag = format!("--store={}", cluster.etcd.url("test"));
     let known = cluster.path("n1");
     let why = Process::try_start(super::BINARY, &known, &[&flag, "--node-name=n1"]).err();
@@ -138,7 +156,7 @@ async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_go
     assert!(after > late, "{after} was granted before: {late}");
 }
 
-/// What was restored meanwhile raised all tokens, and etcd has forgotten it: the servers have not.
+/// A restore raised all tokens after the snapshot. etcd has lost that restore, but the servers remember it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_that_was_put_back_to_before_a_restore_grants_no_token_twice() {
     let mut cluster = Cluster::start(1, Vec::new());
@@ -153,8 +171,7 @@ async fn etcd_that_was_put_back_to_before_a_restore_grants_no_token_twice() {
     cluster.operate(&["restore", old]);
     cluster.operate(&["cluster", "resume"]);
     let late = work(&cluster, 3).await;
-    // They note once a second how far the journal goes.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    until_noted(&cluster).await;
     cluster.etcd.put_back(&saved);
     let began = Instant::now();
     while status(&cluster)["rewound"] != true {
@@ -163,7 +180,7 @@ async fn etcd_that_was_put_back_to_before_a_restore_grants_no_token_twice() {
         }
         assert!(began.elapsed() < PATIENCE, "nobody has noticed: {}", status(&cluster));
     }
-    // The one that was put back with the rest runs out first.
+    // The rollback also brought a leader key back, which has to expire first.
     no_seat_is_taken(&cluster).await;
     cluster.operate(&["restore", old]);
     let after = work(&cluster, 1).await;

@@ -1,4 +1,4 @@
-//! Backups a server takes of itself.
+//! Backups that a running server takes, on a schedule and on request.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use leasehold_testkit::{Process, folder, json};
 
 use crate::folder::{BINARY, leasehold, start, text};
 
-/// The complete ones, oldest first.
+/// Returns the complete backups, oldest first.
 fn complete(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
     let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -29,7 +29,7 @@ async fn a_server_takes_backups_as_often_as_told_and_keeps_as_many_as_told() {
     let flag = format!("--backup-dir={}", dir.display());
     let flags = [&flag, "--backup-every=20ms", "--backup-keep=3", "--fold-interval=10ms"];
     let server = Process::start(BINARY, &data, &flags);
-    // A left-over of a server that was killed, and something that is nobody's business.
+    // A backup that was interrupted by a kill, and an unrelated directory.
     let interrupted = dir.join("leasehold-20240115T103000.000Z");
     std::fs::create_dir_all(&interrupted).unwrap();
     std::fs::write(interrupted.join("INCOMPLETE"), "backup\n").unwrap();
@@ -53,7 +53,7 @@ async fn a_server_takes_backups_as_often_as_told_and_keeps_as_many_as_told() {
     assert_eq!(entries, 4, "what was interrupted is gone, what is not ours is there");
     let loaded = start(&kept[2]).expect("a backup");
     assert!(loaded.is_restored);
-    // The next server knows how old the newest is, and takes none before its time.
+    // The next server knows the age of the latest backup, and takes none before the interval is over.
     let flags = [&flag, "--backup-every=1h"];
     let server = Process::start(BINARY, &data, &flags);
     let metrics = server.client.get("/metrics").await.text;
@@ -122,7 +122,7 @@ async fn a_backup_directory_that_vanishes_is_an_error_and_is_not_made_again() {
         line.unwrap_or_else(|| panic!("not counted: {metrics}"))
     };
     assert_eq!(failures().await, 0);
-    // One may just be being taken, and makes its own folder.
+    // A backup in progress might create its own directory.
     let elsewhere = folder.path().join("elsewhere");
     std::fs::rename(&dir, &elsewhere).unwrap();
     let mut n = 0;
@@ -142,7 +142,7 @@ async fn a_backup_directory_that_vanishes_is_an_error_and_is_not_made_again() {
     assert_eq!(client.get("/readyz").await.status, 200, "locks do not depend on it");
     std::fs::rename(&elsewhere, &dir).unwrap();
     let mut taken = ask().await;
-    // The schedule may be taking one.
+    // A scheduled backup might be in progress.
     while taken.status == 503 {
         taken = ask().await;
     }

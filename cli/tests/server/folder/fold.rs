@@ -1,10 +1,10 @@
-//! A fold that keeps failing is seen, and stops whoever wants more before the disk is full.
+//! A fold that keeps failing is reported, and acquires are refused before the disk is full.
 
 use leasehold_testkit::{Client, Process, Response, folder, json};
 
 use crate::folder::BINARY;
 
-/// Asks until the answer is as wanted.
+/// Repeats the request until the response is as wanted.
 async fn until(client: &Client, path: &str, is_wanted: impl Fn(&Response) -> bool) -> Response {
     for _ in 0..24_000 {
         let answer = client.get(path).await;

@@ -8,22 +8,22 @@ use leasehold_testkit::{Process, folder, json, wrapped};
 
 use crate::folder::{BINARY, content, leasehold, start, text};
 
-/// Every call of ours that changes what is on a disk. A file that was only made is what a kill at the next write
-/// leaves.
+/// The system calls with which our code changes the disk. Creating a file is not among them: a kill at the next write
+/// leaves the same state.
 const CHANGES: &str = "fsync,fdatasync,rename,unlink,rmdir,mkdir,pwrite64,write,ftruncate,chmod";
-/// Those a disk makes fail.
+/// The calls that a failing disk makes fail.
 const FAILING: &str = "fsync,fdatasync,rename,unlink,pwrite64,ftruncate";
-/// More than any of these commands makes of one kind.
+/// More calls of one kind than any of these commands makes.
 const CALLS_MAX: u32 = 400;
 
-/// What became of a folder that was to be made.
+/// The state of a directory after its creation was interrupted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Left {
-    /// There is nothing.
+    /// There is no directory, or no data in it.
     Nothing,
-    /// It says that it is incomplete.
+    /// The directory is marked as incomplete.
     Incomplete,
-    /// It is a store, and the first start ends what the backup holds.
+    /// The directory is a store in which every lease of the backup ends at the first start.
     Complete,
 }
 
@@ -48,8 +48,8 @@ fn left(target: &Path) -> Left {
     }
 }
 
-/// Goes through the calls of each kind, because that is what strace counts: the first, the second and so on, until
-/// there are no more.
+/// Interrupts the first call of each kind, then the second, and so on, until there are no more. strace counts calls of
+/// each kind separately.
 pub(crate) fn each_call(calls: &str, mut interrupt: impl FnMut(&str, u32) -> bool) {
     for call in calls.split(',') {
         let end = (1..CALLS_MAX).find(|n| !interrupt(call, *n));
@@ -57,13 +57,14 @@ pub(crate) fn each_call(calls: &str, mut interrupt: impl FnMut(&str, u32) -> boo
     }
 }
 
-/// Runs a command with something injected into its nth call of one kind; whether that happened, and whether it worked.
+/// Runs a command and injects a fault into its nth call of one kind. Returns whether the fault happened, and whether
+/// the command succeeded.
 pub(crate) fn injected(log: &Path, how: &str, call: &str, n: u32, args: &[&str]) -> (bool, bool) {
     let inject = format!("inject={call}:{how}:when={n}");
     let trace = format!("trace={call}");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-e", &trace, "-e", &inject, "-o", text(log), BINARY]).args(args);
-    // What was killed cannot tidy up after itself.
+    // A killed command cannot delete its temporary files.
     let room = log.with_extension("tmp");
     std::fs::create_dir_all(&room).expect("a folder");
     let output = strace.env("TMPDIR", &room).output().expect("strace");
@@ -73,21 +74,21 @@ pub(crate) fn injected(log: &Path, how: &str, call: &str, n: u32, args: &[&str])
     (was_killed || calls.contains("INJECTED"), output.status.success())
 }
 
-/// A server's folder with leases in it, and a backup of it.
+/// Creates a data directory with leases, and a backup of it.
 async fn some_store(folder: &Path) -> (PathBuf, PathBuf) {
     let [data, backup] = ["data", "backup"].map(|name| folder.join(name));
     let server = Process::start(BINARY, &data, &["--fold-interval=20ms"]);
     for lock in ["one", "two"] {
         assert_eq!(server.client.acquire(lock, "a", 600_000, json!({})).await.status, 200);
     }
-    // Crashed: there is something in the log that is not in the database.
+    // After a crash, the write-ahead log contains changes that are not in the database.
     server.kill();
     let (worked, said) = leasehold(&["backup", text(&backup), "--data", text(&data)]);
     assert!(worked, "{said}");
     (data, backup)
 }
 
-/// Interrupts what fills `target` at each of its calls in turn, and then lets it finish.
+/// Interrupts the command that fills `target` at each of its calls in turn, and then lets it finish.
 fn interrupt_each(
     folder: &Path,
     target: &Path,
@@ -167,7 +168,7 @@ async fn a_first_start_that_ends_anywhere_is_made_up_for_by_the_next_one() {
     assert!(n_kills > 15, "{n_kills}");
 }
 
-/// Restores into a folder that must not come to be, because of what is said.
+/// Checks that a restore is refused with these words, and creates nothing.
 fn check_refused(backup: &Path, words: &str) {
     let target = backup.with_file_name("never");
     let args = ["restore", text(backup), "--data", text(&target)];

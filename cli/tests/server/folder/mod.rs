@@ -1,4 +1,5 @@
-//! The data folder: one server, its owner's alone, and whole or refused whatever interrupts its making.
+//! The data directory: used by one server, accessible only to its owner, and either complete or refused if its creation
+//! was interrupted.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,7 @@ use leasehold_store::{Loaded, Store};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
-/// Runs a command; whether it worked, and what it said.
+/// Runs a command, and returns whether it succeeded and what it printed.
 fn leasehold(args: &[&str]) -> (bool, String) {
     outcome(Command::new(BINARY).args(args))
 }
@@ -41,7 +42,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
-/// What a server would start from, or why it would not.
+/// Returns the state that a server would start with, or the error.
 fn start(data: &Path) -> Result<Loaded, String> {
     let fold_interval = Duration::from_secs(3600);
     let (history, space) = (Default::default(), Space::unwatched());
@@ -50,7 +51,7 @@ fn start(data: &Path) -> Result<Loaded, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Every file in a folder with its bytes.
+/// Returns the files in a directory with their content.
 fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = files.filter(|file| file.file_type().unwrap().is_file());
@@ -58,7 +59,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(|file| (name(&file), std::fs::read(file.path()).unwrap())).collect()
 }
 
-/// Words that begin a command in namespaces of its own, with the rights to do anything in them.
+/// Returns the words that start a command in separate namespaces, with all permissions in them.
 fn unshare(namespaces: &str) -> String {
     match rustix::process::geteuid().is_root() {
         true => format!("unshare {namespaces}"),

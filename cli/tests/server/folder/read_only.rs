@@ -1,4 +1,4 @@
-//! `verify` makes nothing and needs to write nothing. A full disk is told by name.
+//! `verify` creates nothing and works on a read-only disk. A full disk is reported as such.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use leasehold_testkit::{Process, TempDir, folder, json, wrapped};
 
 use crate::folder::{BINARY, content, leasehold, outcome, text, unshare};
 
-/// A store whose server was killed, with something in its log.
+/// Creates a store whose server was killed, with changes in the write-ahead log.
 async fn crashed_store() -> TempDir {
     let folder = folder();
     let data = folder.path().join("data");
@@ -21,7 +21,7 @@ async fn crashed_store() -> TempDir {
     folder
 }
 
-/// Runs a script in which `$1` is the binary and `$2` the data folder, with mounts of its own.
+/// Runs a script with separate mounts, in which `$1` is the binary and `$2` the data directory.
 fn with_mounts(script: &str, data: &Path) -> (bool, String) {
     let before = unshare("--mount");
     let mut words = before.split(' ');
@@ -42,7 +42,7 @@ async fn verify_of_a_crashed_store_changes_nothing_and_works_where_nothing_can_b
     let (worked, said) = with_mounts(script, &data);
     assert!(worked && said.contains("5 active"), "{said}");
     assert_eq!(content(&data), before);
-    // Closed in good order it needs no copy.
+    // A store that was closed cleanly needs no copy.
     assert!(Process::start(BINARY, &data, &[]).terminate().success());
     let before = content(&data);
     let nowhere = ["env", "TMPDIR=/nowhere", BINARY, "verify", text(&data)];
@@ -55,7 +55,7 @@ async fn verify_of_a_crashed_store_changes_nothing_and_works_where_nothing_can_b
 async fn a_full_disk_at_the_start_is_told_by_name_with_what_to_do() {
     let folder = crashed_store().await;
     let data = folder.path().join("data");
-    // In good order: what a crash left gives room when it is cleared away.
+    // The store is closed cleanly: files that a crash leaves are deleted at the start, which would free space.
     assert!(Process::start(BINARY, &data, &[]).terminate().success());
     let small = folder.path().join("small");
     std::fs::create_dir(&small).unwrap();

@@ -10,20 +10,20 @@ use leasehold_testkit::{Process, copy_store, folder, json};
 use crate::folder::interrupted::{each_call, injected};
 use crate::folder::{BINARY, content, leasehold, start, text};
 
-/// Every call of a recovery that changes what is on a disk.
+/// The system calls with which a recovery changes the disk.
 const CHANGES: &str = "fsync,fdatasync,rename,unlink,unlinkat,rmdir,mkdir,pwrite64,write,ftruncate,copy_file_range,\
                        sendfile";
-/// Those a disk makes fail.
+/// The calls that a failing disk makes fail.
 const FAILING: &str = "fsync,fdatasync,rename,unlink,mkdir,pwrite64,ftruncate";
 
-/// What became of a damaged folder.
+/// The state of a damaged directory after an interrupted recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Left {
-    /// It is refused still.
+    /// The directory is still refused.
     Refused,
-    /// What was damaged is gone and was not needed: nothing is lost.
+    /// The damaged part is gone and was not needed: no lease is lost.
     Whole,
-    /// It will start as a recovered one.
+    /// The directory starts as a recovered one.
     Recovered,
 }
 
@@ -40,7 +40,7 @@ fn left(data: &Path) -> Left {
 
 const N_LOCKS: usize = 3;
 
-/// A server's folder with leases in it, crashed; and the highest token.
+/// Runs a server that grants leases, kills it, and returns the highest token.
 async fn crashed(data: &Path, flags: &[&str]) -> u64 {
     let server = Process::start(BINARY, data, flags);
     let mut token = 0;
@@ -59,13 +59,13 @@ fn flip(path: &Path, at: impl Fn(usize) -> usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Every copy of damaged files that was kept.
+/// Returns every copy of damaged files that was kept.
 fn kept(data: &Path) -> Vec<BTreeMap<String, Vec<u8>>> {
     let names = (1..).map(|n| data.join(format!("damaged-{n}")));
     names.take_while(|path| path.exists()).map(|path| content(&path)).collect()
 }
 
-/// It starts, and no token comes twice.
+/// Checks that the store starts as a recovered one, and that no token is granted twice.
 fn check_recovered(data: &Path, token: u64, what: &str) {
     let loaded = start(data).unwrap_or_else(|why| panic!("{what}: {why}"));
     assert!(loaded.is_restored, "{what}: taken for something else than a recovered store");
@@ -79,7 +79,7 @@ fn check_recovered(data: &Path, token: u64, what: &str) {
     assert!(grant.lease.token.get() > token + (1 << 39), "{what}: {grant:?}");
 }
 
-/// Interrupts the recovery of a damaged folder at each of its calls in turn, and then lets it finish.
+/// Interrupts the recovery of a damaged directory at each of its calls in turn, and then lets it finish.
 fn interrupt_each(parent: &Path, damaged: &Path, token: u64, calls: &str, how: &str) {
     let (data, log) = (parent.join("data"), parent.join("calls"));
     let before = content(damaged);
@@ -116,7 +116,7 @@ async fn a_recovery_that_ends_anywhere_leaves_a_folder_that_is_refused_or_whole_
     let damaged = parent.path().join("damaged");
     let token = crashed(&damaged, &["--fold-interval=1h"]).await;
     remove_all_but_the_store(&damaged);
-    // In the middle of what was acknowledged.
+    // In the middle of the acknowledged changes.
     flip(&damaged.join("journal.db-wal"), |n| n / 2);
     interrupt_each(parent.path(), &damaged, token, CHANGES, "signal=KILL");
     interrupt_each(parent.path(), &damaged, token, FAILING, "error=EIO");
@@ -129,7 +129,7 @@ async fn the_same_where_the_tables_are_damaged_too() {
     let token = crashed(&damaged, &["--fold-interval=1h"]).await;
     assert!(Process::start(BINARY, &damaged, &[]).terminate().success(), "folded");
     remove_all_but_the_store(&damaged);
-    // The name of a lock as its row has it.
+    // The name of a lock, as it is stored in its row.
     let name = b"lock-1";
     flip(&damaged.join("tables.db"), |_| {
         let bytes = std::fs::read(damaged.join("tables.db")).unwrap();
@@ -138,7 +138,7 @@ async fn the_same_where_the_tables_are_damaged_too() {
     interrupt_each(parent.path(), &damaged, token, CHANGES, "signal=KILL");
 }
 
-/// What else a server keeps there does not matter here.
+/// Removes the other files of a server, which do not matter here.
 fn remove_all_but_the_store(data: &Path) {
     let store = folder();
     copy_store(data, store.path());

@@ -1,4 +1,4 @@
-//! Who may read a data folder, a backup and a restored one: the owner and nobody else.
+//! Access to a data directory, a backup and a restored directory: only the owner can read them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Everything in there, and how many files that is.
+/// Checks that only the owner can access the directory and its files, and returns the number of files.
 fn check_private(folder: &Path) -> usize {
     assert_eq!(mode(folder), 0o700, "{folder:?}");
     let entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
@@ -35,7 +35,7 @@ async fn only_the_owner_can_read_what_we_keep_also_in_folders_that_were_wider() 
     assert_eq!(server.client.acquire("db", "a", 60_000, json!({})).await.status, 200);
     assert!(check_private(&data) >= 5, "databases, logs and lock");
     server.kill();
-    // As earlier versions, or a careless copy, left it.
+    // As an earlier version, or a careless copy, left the files.
     for entry in std::fs::read_dir(&data).unwrap().map(Result::unwrap) {
         if entry.path().is_file() {
             set_mode(&entry.path(), 0o644);
@@ -70,7 +70,7 @@ fn a_folder_that_others_use_too_is_refused_with_advice() {
     assert!(Process::try_start(BINARY, &data.join("leasehold"), &[]).is_ok(), "as advised");
 }
 
-/// Only somebody who can become another user can see this.
+/// Only root can run this test, because it has to become another user.
 #[test]
 fn a_folder_of_another_user_that_others_can_write_to_is_refused_with_advice() {
     if !rustix::process::geteuid().is_root() {

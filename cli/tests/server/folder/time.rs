@@ -1,4 +1,4 @@
-//! Time namespaces: what a container is told of the time since boot is not what passed.
+//! Time namespaces: in a container, the time since boot can differ from that of the machine.
 
 use leasehold_testkit::{Process, folder, json, wrapped};
 
@@ -6,7 +6,7 @@ use crate::folder::{BINARY, unshare};
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// Acquires in one namespace and looks in another: how long the lease has left.
+/// Acquires a lock in one namespace, restarts the server in another, and returns the time left of the lease.
 async fn left_ms(first: Option<&str>, second: Option<&str>) -> u64 {
     let folder = folder();
     let data = folder.path().join("data");

@@ -1,4 +1,4 @@
-//! One folder, one server: whatever is done to the folder under it.
+//! A data directory is used by one server only, even if its files are changed while the server runs.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ async fn a_second_server_is_refused_also_where_the_lock_file_is_gone() {
     assert!(first.terminate().success());
 }
 
-/// Otherwise two servers started by mistake could take turns at the port.
+/// Otherwise, two servers that were started by mistake could take turns at the port.
 #[tokio::test]
 async fn a_second_server_locks_its_folder_before_it_opens_its_port() {
     let folder = folder();
@@ -36,7 +36,7 @@ async fn a_second_server_locks_its_folder_before_it_opens_its_port() {
     assert!(first.terminate().success());
 }
 
-/// Does something to the folder under a running server, which must then hand out nothing more and stop.
+/// Changes the directory of a running server, which must then grant nothing more and stop.
 async fn check_stops(what: &str, harm: impl Fn(&Path), goes_on: bool) {
     let folder = folder();
     let data = folder.path().join("data");
@@ -75,7 +75,7 @@ async fn a_server_whose_tables_are_removed_stops_and_keeps_its_journal() {
     let data = folder.path().join("data");
     let mut server = Process::start(BINARY, &data, &["--fold-interval=20ms"]);
     std::fs::remove_file(data.join("tables.db")).unwrap();
-    // Each acquire is something to fold, and the fold is what finds out.
+    // Each acquire adds to the journal, and the fold detects the missing file.
     for n in 0..500 {
         let answer = server.client.try_acquire(&format!("lock-{n}"), "a", 60_000, json!({})).await;
         if answer.is_err() || answer.is_ok_and(|answer| answer.status != 200) {

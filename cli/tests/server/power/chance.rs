@@ -1,6 +1,6 @@
-//! Chance that can be repeated.
+//! Random choices that can be repeated.
 
-/// Numbers that follow from a seed.
+/// A generator of random numbers from a seed.
 pub(crate) struct Chance(u64);
 
 impl Chance {

@@ -1,8 +1,8 @@
-//! What is left of a folder when the power fails.
+//! The content of a directory after a power failure.
 //!
-//! A disk keeps what was synced. Of the rest it may keep anything, sector by sector, in any order. A name in a
-//! folder is kept once the folder was synced. What was under way when a sync failed is gone, and no later sync
-//! brings it back: that is what kernels do.
+//! A disk keeps synced data. It can keep any part of the other data, sector by sector, in any order. A file name is
+//! kept once its directory was synced. As in real kernels, data that was being written when a sync failed is lost, and
+//! no later sync restores it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,37 +12,37 @@ use crate::power::trace::{Call, Event};
 
 const SECTOR: usize = 512;
 
-/// What becomes of what was not synced.
+/// How much of the data that was not synced is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unsynced {
-    /// None of it is kept.
+    /// None.
     Gone,
-    /// Some of it.
+    /// Some.
     Torn,
-    /// All of it, as if only the process had died.
+    /// All, as if only the process had died.
     Kept,
 }
 
 #[derive(Clone, Default)]
 struct File {
-    /// Surely on the disk.
+    /// The content that is certainly on the disk.
     bytes: Vec<u8>,
-    /// Surely in the folder, or surely not.
+    /// Whether the name is certainly in the directory, or certainly not.
     is_named: bool,
-    /// Made or removed since the folder was synced.
+    /// Set if the file was created (`true`) or removed (`false`) since the directory was synced.
     renamed: Option<bool>,
-    /// Since the last sync, with when each was complete.
+    /// The changes since the last sync, with the log line at which each was complete.
     unsynced: Vec<(usize, Call)>,
 }
 
-/// A folder on a disk.
+/// A directory on a disk.
 #[derive(Clone, Default)]
 pub(crate) struct Disk {
     files: BTreeMap<String, File>,
 }
 
 impl Disk {
-    /// All that is in `folder` is on the disk.
+    /// Returns a disk on which all files in `folder` are synced.
     pub(crate) fn of(folder: &Path) -> Self {
         let mut disk = Self::default();
         for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("one")) {
@@ -55,7 +55,7 @@ impl Disk {
         disk
     }
 
-    /// Everything that happened before this line of the log.
+    /// Returns the disk after all calls before this line of the log.
     pub(crate) fn until(mut self, events: &[Event], line: usize) -> Self {
         let mut done: Vec<_> = events.iter().filter(|event| event.ended < line).collect();
         done.sort_by_key(|event| event.ended);
@@ -99,7 +99,7 @@ impl Disk {
         }
     }
 
-    /// The power fails, and this is what is found in `folder` afterwards.
+    /// Simulates a power failure, and writes the remaining files to `folder`.
     pub(crate) fn lose_power(&self, unsynced: Unsynced, chance: &mut Chance, folder: &Path) {
         let _ = std::fs::remove_dir_all(folder);
         std::fs::create_dir(folder).expect("a folder");
@@ -132,7 +132,7 @@ impl File {
     }
 }
 
-/// Writes the sectors that are kept.
+/// Applies a change to the sectors that are kept.
 fn apply(file: &mut Vec<u8>, call: &Call, mut is_kept: impl FnMut(usize) -> bool) {
     match call {
         Call::Resize(size) => {

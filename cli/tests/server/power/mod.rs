@@ -1,5 +1,5 @@
-//! Power that fails: a real server runs under strace, its disk is rebuilt as a power failure at any call could
-//! have left it, and a server started on that must know everything that was acknowledged before.
+//! Power failures: a real server runs under strace, its disk is rebuilt as a power failure at any call could have left
+//! it, and a server that starts on this disk must know every acknowledged request.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,16 +23,16 @@ const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const FLAGS: &[&str] = &["--fold-interval=30ms", "--dialects=locks"];
 const N_LOCKS: usize = 40;
 const N_FAILURES: usize = 45;
-/// Which sync of each thread fails, in turn: from those of the start to those of answers.
+/// In each run, one sync of each thread fails: first those of the startup, then those of requests.
 const SYNCS_MAX: usize = 14;
 
-/// What a client was told, and when it asked and heard.
+/// What a client was told about a lock, with the times of its requests and responses.
 #[derive(Debug)]
 struct Told {
     lock: String,
     token: u64,
     acquired_at: f64,
-    /// When it asked to release, and when it heard that it has.
+    /// The time of the release request, and the time of its response.
     release: Option<(f64, f64)>,
 }
 
@@ -40,7 +40,7 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
-/// A folder with a store that was used before, and its disk.
+/// A data directory that was used before, and its disk.
 struct Machine {
     folder: TempDir,
     data: PathBuf,
@@ -57,7 +57,7 @@ impl Machine {
         Self { folder, data, disk, trace: Trace::default() }
     }
 
-    /// Runs a server under strace until it ends or is killed, and notes what it did to the disk.
+    /// Runs a server under strace until it ends or is killed, and records its calls.
     async fn run(&mut self, inject: &str, mut told: Vec<Told>) -> Vec<Told> {
         let log = self.folder.path().join("calls");
         let _ = std::fs::remove_file(&log);
@@ -73,7 +73,7 @@ impl Machine {
         told
     }
 
-    /// The power fails at this line. What was told before and is not true any more?
+    /// Simulates a power failure at this line of the log. Returns the acknowledged requests that are lost.
     async fn lost(
         &self,
         line: usize,
@@ -106,9 +106,9 @@ impl Machine {
     }
 }
 
-/// Acquires and releases until something goes wrong, or all is done.
+/// Acquires and releases locks until a request fails or all are done.
 async fn work(client: &Client, told: &mut Vec<Told>) {
-    // Whoever broke off last time was told nothing. What others are told of its lock from now on must stay true.
+    // The last client of the run before got no response. What a read now shows of its lock must stay true.
     told.extend(look(client, &format!("first-{}", told.len())).await);
     let run = if told.is_empty() { "first" } else { "second" };
     for n in 0..N_LOCKS {
@@ -135,7 +135,7 @@ async fn work(client: &Client, told: &mut Vec<Told>) {
     }
 }
 
-/// What anybody who asks is told of a lock.
+/// Returns the state of a lock as a read shows it, if the lock is held.
 async fn look(client: &Client, lock: &str) -> Option<Told> {
     let state = client.get(&format!("/v1/locks/{lock}")).await;
     let is_held = state.get("held") == true;
@@ -159,8 +159,8 @@ async fn the_power_may_fail_at_any_call_and_nothing_acknowledged_is_lost() {
     println!("{N_FAILURES} power failures, {} acknowledged, all true", told.len());
 }
 
-/// The page cache may show what the disk never got. Whoever starts after that and believes it must first make it
-/// true.
+/// The page cache can contain data that never reached the disk. A server that starts after that must make this data
+/// durable before it relies on it.
 #[tokio::test]
 async fn what_a_start_after_a_failed_sync_says_survives_the_power_failing_next() {
     let mut chance = Chance::new();
@@ -181,7 +181,7 @@ async fn what_a_start_after_a_failed_sync_says_survives_the_power_failing_next()
     assert!(n_failed > 3, "hardly any sync failed: {n_failed}");
 }
 
-/// Without its syncs the same server would have lost all it said: this test can fail.
+/// Without its syncs, the same server would lose nearly everything it acknowledged. This shows that the test can fail.
 #[tokio::test]
 async fn a_server_that_does_not_sync_is_found_out() {
     let mut chance = Chance::new();

@@ -1,17 +1,17 @@
-//! What a process did to the files of a folder, as strace wrote it down.
+//! Reads from the output of strace what a process did to the files of a directory.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The calls that change a disk.
+/// The system calls that change a disk.
 pub(crate) const CALLS: &str = "openat,pwrite64,write,ftruncate,fsync,fdatasync,unlink,unlinkat";
 
-/// A call and when it was made, in lines of the log: they tell before from after.
+/// A call with the log lines of its start and end, which show the order of calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) began: usize,
     pub(crate) ended: usize,
-    /// By name; empty for the folder itself.
+    /// The name of the file; empty for the directory itself.
     pub(crate) file: String,
     pub(crate) call: Call,
 }
@@ -25,7 +25,7 @@ pub(crate) enum Call {
     Remove,
 }
 
-/// What was done to a folder, and when each line of the log was written.
+/// The calls on a directory, and the time of each line of the log.
 #[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) events: Vec<Event>,
@@ -33,7 +33,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Adds everything in a log that is about files directly in `folder`.
+    /// Adds the calls in a log that are about files directly in `folder`.
     pub(crate) fn add(&mut self, log: &Path, folder: &Path) {
         let text = std::fs::read_to_string(log).expect("a log");
         let first_line = self.times.len();
@@ -42,7 +42,7 @@ impl Trace {
     }
 }
 
-/// Thread, time and call of a line.
+/// Splits a line into thread, time and call.
 fn split(line: &str) -> (&str, f64, &str) {
     let mut parts = line.splitn(2, ' ');
     let (thread, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -65,7 +65,7 @@ fn read(text: &str, folder: &Path, first_line: usize) -> Vec<Event> {
             events.extend(event(call, folder, line, line));
         }
     }
-    // What never came back was under way.
+    // A call that never returned was still in progress.
     for (began, first) in begun.into_values() {
         events.extend(event(&format!("{first}) = 0"), folder, began, usize::MAX));
     }
@@ -106,7 +106,7 @@ fn event(call: &str, folder: &Path, began: usize, ended: usize) -> Option<Event>
     Some(Event { began, ended, file, call })
 }
 
-/// `\x2f\x74`: every byte is written like this.
+/// Decodes bytes in the form `\x2f\x74`.
 fn text(hex: &str) -> Vec<u8> {
     let bytes = hex.split("\\x").skip(1);
     bytes.map(|byte| u8::from_str_radix(byte, 16).expect("a byte")).collect()

@@ -1,4 +1,4 @@
-//! Commands, and what they are about.
+//! Carries out commands, and keeps the clients and leases that they name.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ const TTL: Duration = Duration::from_secs(30);
 pub(crate) struct Desk {
     clients: Mutex<HashMap<String, Client>>,
     holds: Mutex<HashMap<String, Arc<Hold>>>,
-    /// Acquires that wait, by the id of their command.
+    /// Pending acquires, by the id of their command.
     waiting: Mutex<HashMap<u64, oneshot::Sender<()>>>,
 }
 
@@ -71,7 +71,7 @@ impl Desk {
         {
             builder = builder.namespace(namespace);
         }
-        // With a key the SDK would refuse to.
+        // With a key, the SDK would reject this option.
         let key = command["api_key"].as_str().filter(|_| !has(Bug::FollowsAnybody));
         if let Some(key) = key {
             if has(Bug::LogsTheKey) {
@@ -143,7 +143,8 @@ impl Desk {
         let about = ("lease", text(command, "lease")?.to_owned());
         let margin = time(command, "margin_ms");
         let proof = Proof::Lease(Box::new(acquired));
-        // After a long wait little may be left of what counts from the send time.
+        // After a long wait, little might be left of a time that counts from the request. So the lease is renewed
+        // first.
         let is_late = sent_at.elapsed() > ttl / 2 && session_id.is_none();
         if is_late && !has(Bug::CountsTtlFromSend) && !has(Bug::NeverRenews) {
             let sent_at = Instant::now();
@@ -160,7 +161,7 @@ impl Desk {
         Ok(json!({"fencing_token": token}))
     }
 
-    /// What is asked for, unless it is cancelled before.
+    /// Runs `asked`, unless it is cancelled before.
     async fn cancellable<T: Send + 'static>(
         &self,
         command: &Value,
@@ -323,7 +324,7 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Asks until it is answered. When the answer was asked for, too.
+/// Sends the request until there is a response. Returns that response, and when its request was sent.
 async fn ask(
     client: Client,
     lock: String,
@@ -359,7 +360,7 @@ async fn ask(
     }
 }
 
-/// A place in a queue, which is left when nobody waits any more.
+/// A place in a queue, which is left when this value is dropped.
 struct Place {
     client: Client,
     lock: String,
@@ -374,7 +375,7 @@ impl Drop for Place {
     }
 }
 
-/// Ends the wait, and gives back what was granted meanwhile.
+/// Ends the wait, and releases the lock if it was granted in the meantime.
 async fn leave(client: Client, lock: String, mut request: AcquireRequest) -> Result<(), Error> {
     let owner_id = request.owner_id.clone();
     let request_id = request.request_id.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Something that is ours for a while: when it ends, who keeps it alive, and who is told that it is lost.
+//! Keeps a lease or session alive, tracks its deadline, and reports its loss.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use tokio::task::AbortHandle;
 
 use crate::proof::Proof;
 
-/// A lease, several, or a session.
+/// A lease, a group of leases, or a session.
 pub(crate) struct Hold {
-    /// `lease` or `session`, and its name.
+    /// The kind, `lease` or `session`, and the name.
     about: (&'static str, String),
     pub(crate) token: u64,
     pub(crate) client: Client,
@@ -25,12 +25,12 @@ pub(crate) struct Hold {
 struct State {
     end: Instant,
     lost: bool,
-    /// What ends with it: the leases of a session.
+    /// The leases of a session, which end with it.
     members: Vec<Weak<Hold>>,
     tasks: Vec<AbortHandle>,
 }
 
-/// How long it was given, and counted from when.
+/// A remaining time, and when the request for it was sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Given {
     pub(crate) sent_at: Instant,
@@ -66,7 +66,7 @@ impl Hold {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps it alive from now on, and tells when that fails.
+    /// Starts to keep it alive, and to report its loss.
     pub(crate) fn keep(self: &Arc<Self>, given: Given) {
         let mut tasks = Vec::new();
         if Bug::chosen() != Some(Bug::NeverRenews) {
@@ -79,7 +79,7 @@ impl Hold {
         self.state().tasks = tasks;
     }
 
-    /// A lease of this session: it is lost with it.
+    /// Adds a lease to this session. It is lost with the session.
     pub(crate) fn add(&self, member: &Arc<Hold>) {
         self.state().members.push(Arc::downgrade(member));
     }
@@ -93,12 +93,12 @@ impl Hold {
         !self.state().lost && (!is_late || Bug::chosen() == Some(Bug::ChecksNoClock))
     }
 
-    /// Its time is that of its session.
+    /// Returns whether this is a lease that lasts as long as its session.
     fn is_session_lease(&self) -> bool {
         self.state().tasks.is_empty() && self.about.0 == "lease"
     }
 
-    /// It is lost, unless it was before.
+    /// Reports the loss, unless it was reported before.
     fn lose(&self, reason: &str) {
         let (was_lost, members) = {
             let mut state = self.state();
@@ -117,7 +117,7 @@ impl Hold {
         }
     }
 
-    /// Nothing is sent for it from here on.
+    /// Stops all requests for it.
     pub(crate) fn let_go(&self) {
         let goes_on = match self.about.0 {
             "lease" => Bug::RenewsAfterRelease,
@@ -137,7 +137,7 @@ impl Hold {
     }
 }
 
-/// Tells that it is lost when its time is over.
+/// Reports the loss when the deadline passes.
 async fn alarm(hold: Arc<Hold>) {
     while !hold.state().lost {
         let deadline = hold.deadline();
@@ -158,10 +158,10 @@ async fn renew(hold: Arc<Hold>, mut given: Given) {
     loop {
         tokio::time::sleep_until(next_at.into()).await;
         if Bug::chosen() == Some(Bug::ChecksNoClock) {
-            // It is slow to learn what its clock could have told it.
+            // This bug makes the client slow to notice what its clock shows.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        // The loss may have come in the pause before this try.
+        // The loss might have occurred during the pause before this attempt.
         if hold.state().lost && Bug::chosen() != Some(Bug::Resurrects) {
             return;
         }
@@ -190,7 +190,7 @@ async fn renew(hold: Arc<Hold>, mut given: Given) {
     }
 }
 
-/// The server knows that it is over.
+/// Returns whether the server has reported that the lease or session has ended.
 fn is_final(error: &Error) -> bool {
     let is_over = matches!(
         error,

@@ -1,8 +1,9 @@
-//! A driver whose client is written from the documents alone, in the plainest way, with a bug to choose.
+//! A driver with a client that is written from the documents alone, as simply as possible. It can have a deliberate
+//! bug.
 //!
-//! It shows two things: that the suite does not ask for more than the documents promise (without a bug, it passes), and
-//! that each script can fail (with its bug, it does). It shares no deadline, renewal or retry with the Rust SDK, of
-//! which it uses only the calls as they are on the wire.
+//! It shows two things: that the suite does not require more than the documents promise, because the driver passes
+//! without a bug, and that each script can fail, because it fails with its bug. The driver uses only the plain API
+//! calls of the Rust SDK, not its deadlines, renewals or retries.
 
 mod desk;
 mod hold;

@@ -1,4 +1,4 @@
-//! What is kept alive, and how that is done and ended on the wire.
+//! Proofs of ownership, and the calls to renew and release with them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use leasehold_conformance::bug::Bug;
 
 use crate::retry::{Tries, request_id};
 
-/// What shows the server that something is ours.
+/// A proof of ownership.
 #[derive(Clone)]
 pub(crate) enum Proof {
     Lease(Box<Acquired>),
@@ -23,7 +23,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl Proof {
-    /// Keeps it alive; how long it lasts from when this was sent.
+    /// Renews it. Returns how long it lasts from when the request was sent.
     pub(crate) async fn renew(&self, client: &Client, ttl: Duration) -> Result<Duration, Error> {
         let given_ms = match self {
             Proof::Lease(acquired) => {
@@ -49,7 +49,7 @@ impl Proof {
         Ok(given_ms.map_or(Duration::MAX, Duration::from_millis))
     }
 
-    /// Gives it back.
+    /// Releases it.
     pub(crate) async fn give_back(&self, client: &Client) -> Result<(), Error> {
         let (mut tries, id) = (Tries::few(), request_id());
         let mut may_be_done = false;

@@ -1,20 +1,20 @@
-//! Asking again.
+//! Retries of requests.
 
 use std::time::{Duration, Instant};
 
 use leasehold::Error;
 use leasehold_conformance::bug::Bug;
 
-/// How long one answer may take unless the driver is told otherwise.
+/// The time limit of one response, unless the command sets another.
 const ANSWER_MAX: Duration = Duration::from_secs(6);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// No word is heard of these, so they are asked again: 12 times, or as long as one waits.
+/// Returns whether a request is repeated after this error: 12 times, or for as long as the client waits.
 pub(crate) fn is_worth_it(error: &Error) -> bool {
     error.is_retryable() && !error.is_conflict()
 }
 
-/// The tries of one question.
+/// The attempts of one request.
 pub(crate) struct Tries {
     n_left: u32,
     until: Option<Instant>,
@@ -31,7 +31,7 @@ impl Tries {
         Self::of_wait(Duration::ZERO)
     }
 
-    /// Whether there is another try, after a pause.
+    /// Returns whether there is another attempt, after a pause.
     pub(crate) async fn again(&mut self, error: &Error) -> bool {
         self.n_left = self.n_left.saturating_sub(1);
         let is_left = self.until.map_or(self.n_left > 0, |until| Instant::now() < until);
@@ -45,7 +45,7 @@ impl Tries {
     }
 }
 
-/// An id nobody else has.
+/// Returns a unique request id.
 pub(crate) fn request_id() -> String {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     static N: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Commands, one after the other or all at once, and what they are about.
+//! Carries out commands, one at a time or concurrently, and keeps the objects that they name.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 
 use crate::lease::{Guard, Lease, tell};
 
-/// Everything the harness has given a name.
+/// The objects that the harness has named.
 #[derive(Default)]
 pub(crate) struct Desk {
     clients: Mutex<HashMap<String, Client>>,
     leases: Mutex<HashMap<String, Lease>>,
     sessions: Mutex<HashMap<String, Option<Session>>>,
-    /// Acquires that wait, by the id of their command.
+    /// Pending acquires, by the id of their command.
     waiting: Mutex<HashMap<u64, oneshot::Sender<()>>>,
 }
 
@@ -74,7 +74,7 @@ impl Desk {
         client.ok_or_else(|| Refusal::internal(format!("no client {name}")))
     }
 
-    /// The request, if the SDK can say all that is asked.
+    /// Builds the request, if the SDK supports all fields of the command.
     fn request(&self, command: &Value) -> Result<LockRequest, Refusal> {
         let name = text(command, "lock")?;
         let mut request = match command["session"].as_str() {
@@ -164,7 +164,7 @@ impl Desk {
         Ok(answer)
     }
 
-    /// What is asked of a lease that there is.
+    /// Runs `ask` on the lease that the command names.
     fn with<T>(
         &self,
         command: &Value,
@@ -256,7 +256,7 @@ async fn tell_events(watch: String, mut events: Events) {
                 say(&json!({"event": "gap", "watch": watch, "why": gap.reason}));
             }
             Ok(Watched::Stale { .. } | Watched::Current { .. }) => {}
-            // Calling again tries again; whoever watches has to decide for how long.
+            // The next call tries again. An application has to decide for how long it does that.
             Err(error) if error.is_retryable() => {}
             Err(_) => return,
         }

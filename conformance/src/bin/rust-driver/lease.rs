@@ -1,4 +1,4 @@
-//! What a driver holds, whatever kind of guard it is.
+//! The leases of a driver, whatever kind of guard holds them.
 
 use leasehold::{Error, Leadership, LockGuard, Lost, MultiGuard};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ pub(crate) enum Guard {
     Leader(Leadership),
 }
 
-/// A lease the harness has a name for. It stays when it is given back: the harness may still ask about it.
+/// A lease that the harness has named. It is kept after its release, because the harness might still check it.
 pub(crate) struct Lease {
     pub(crate) guard: Option<Guard>,
     pub(crate) token: u64,
@@ -33,7 +33,7 @@ impl Guard {
         }
     }
 
-    /// Tells, once, that it is lost.
+    /// Starts to report the loss of the lease, once.
     pub(crate) fn watch(&self, name: &str) {
         match self {
             Guard::One(guard) => tell("lease", name, guard.lost()),
@@ -53,7 +53,7 @@ impl Guard {
     }
 }
 
-/// Tells that a lease or a session is lost as soon as it is.
+/// Reports the loss of a lease or a session as soon as it occurs.
 pub(crate) fn tell(what: &str, name: &str, lost: impl Future<Output = Lost> + Send + 'static) {
     let mut event = json!({"event": "lost"});
     event[what] = Value::from(name);

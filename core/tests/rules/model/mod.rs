@@ -88,7 +88,7 @@ pub(crate) struct Model {
     sessions: Vec<Session>,
     last_tokens: BTreeMap<LockKey, u64>,
     lapses: BTreeMap<LockKey, Lapse>,
-    /// Of every namespace that is known.
+    /// The token floor of each known namespace.
     floors: BTreeMap<String, u64>,
     /// The token floor of all other namespaces.
     floor: u64,

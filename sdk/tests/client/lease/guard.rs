@@ -1,4 +1,4 @@
-//! One lock: its deadline, its renewals, its end.
+//! The guard of one lock: its deadline, its renewals and its end.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use leasehold_testkit::json;
 
 use crate::lease::{TTL, World};
 
-/// Lets everything run that can: tasks that would do something wrong get their chance to.
+/// Gives all tasks time to run, so that a wrong request would be sent.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
@@ -77,7 +77,7 @@ async fn a_guard_whose_server_is_gone_is_lost_before_its_lease_can_end() {
     let World { local, clock, .. } = world;
     local.stop().await;
     let lost = tokio::spawn(guard.lost());
-    // In small steps, so that every renewal that can be tried is.
+    // In small steps, so that every possible renewal is tried.
     while guard.is_held() {
         clock.advance(TTL / 100);
         tokio::task::yield_now().await;
@@ -158,7 +158,7 @@ async fn coming_back_gets_the_lock_when_it_is_free_and_gives_up_in_the_end() {
 async fn a_watched_guard_hears_of_a_revocation_without_a_renewal() {
     let world = World::new().await;
     let guard = world.client.lock("orders").ttl(TTL).watched().acquire().await.unwrap();
-    // Neither another lock nor another lease is taken for it.
+    // Events of other locks and leases do not affect the guard.
     world.other().lock("orders-2").acquire().await.unwrap().release().await.unwrap();
     assert_eq!(guard.check(), Ok(()));
     let reason = json!({"reason": "test"});

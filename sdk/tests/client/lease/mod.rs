@@ -1,4 +1,5 @@
-//! Guards and sessions against a real server. Both sides' clocks are the test's: nothing here waits for time.
+//! Guards and sessions against a real server. The test controls the clocks of both sides, so no test waits for real
+//! time.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -15,7 +16,7 @@ use leasehold_testkit::{Local, settings};
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A server and a client whose clocks go together.
+/// A server and a client whose clocks advance together.
 struct World {
     local: Local,
     clock: FakeClock,
@@ -27,7 +28,7 @@ impl World {
         Self::on(Local::ephemeral().await)
     }
 
-    /// A server that keeps places in queues for long: time may pass while somebody is on the way back.
+    /// Starts a server that keeps positions in queues for a long time, because time can pass while a client reconnects.
     async fn patient() -> Self {
         let mut settings = settings(None);
         settings.engine.limits.park_max = settings.engine.limits.wait_max;
@@ -49,21 +50,22 @@ impl World {
         Self::client_of(&self.local, &self.clock, "two")
     }
 
-    /// Time passes, for the server first: so a lease is never renewed with more time than it has.
+    /// Advances both clocks, that of the server first. Otherwise the server could renew a lease before its own clock
+    /// advances, and the client would assume more time than the lease has.
     fn advance(&self, by: Duration) {
         self.local.advance_ms(by.as_millis() as u64);
         self.clock.advance(by);
     }
 
-    /// How often the server was asked to renew, and let it be.
+    /// Returns how many renewals the server has handled.
     async fn n_renewals(&self) -> u64 {
         let metrics = self.local.client.get("/metrics").await.text;
         let lines = metrics.lines().filter(|line| line.starts_with("lock_renew_total{"));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 
-    /// Time passes in which a renewal falls due. Comes back once its answer is read: a clock that went on before
-    /// that would have the guard give the renewal up.
+    /// Advances the clocks so that a renewal is due, and returns once its response is read. If the clock advanced
+    /// further before that, the guard would give up the renewal.
     async fn advance_and_renew(&self, by: Duration, guard: &LockGuard) {
         let end = guard.end();
         self.advance(by);

@@ -1,4 +1,4 @@
-//! Waiting for a lock, over broken connections too.
+//! Waiting for a lock, including over broken connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ async fn the_queue_is_first_come_first_served_and_a_long_wait_costs_nothing_of_t
         last.take().unwrap().release().await.unwrap();
         let granted: LockGuard = waiting.await.unwrap().unwrap();
         assert_eq!((granted.owner(), granted.fencing_token()), (&*format!("w-{n}"), n as u64 + 2));
-        // It waited for 35 s, in one part; the 1 % for drifting clocks is of the lease alone.
+        // The client waited for 35 s in a single request. The margin of 1 % for clock drift applies only to the lease.
         let left = granted.end().since(world.clock.now());
         assert_eq!(left, TTL - TTL / 100);
         last = Some(granted);
@@ -99,11 +99,12 @@ async fn a_lease_that_was_slept_through_is_not_taken_for_ours() {
     assert_eq!(granted.fencing_token(), 3, "the second lease is ours, the first one is not");
 }
 
-/// Between a client and the server: cuts every connection, or holds up every answer of the first ones, when told to.
+/// A proxy between a client and the server, which can cut every connection, or hold back every response on the first
+/// ones.
 struct Wire {
     address: SocketAddr,
     cut: broadcast::Sender<()>,
-    /// Nothing comes back over connections with a number below this.
+    /// Responses are held back on connections with a number below this.
     held_up_below: watch::Sender<usize>,
     n_connections: Arc<AtomicUsize>,
 }
@@ -187,7 +188,7 @@ async fn a_place_in_the_queue_survives_broken_connections() {
     assert_eq!(behind.await.unwrap().unwrap().fencing_token(), 3);
 }
 
-/// How long a try of a long wait lasts.
+/// Duration of one try within a long wait.
 const SLICE: Duration = Duration::from_secs(30 + 6);
 
 #[tokio::test]
@@ -219,7 +220,7 @@ async fn a_long_wait_is_asked_for_anew_and_keeps_its_place() {
     world.until("it waits", async || n_waiting(&world.client, 1).await).await;
     let behind = tokio::spawn(world.other().lock("orders").ttl(ttl).wait(WAIT).acquire());
     world.until("both wait", async || n_waiting(&world.client, 2).await).await;
-    // More often than failures in a row are tried.
+    // More often than the client retries after failures in a row.
     for n in 1..=10 {
         world.advance(SLICE);
         world
@@ -237,7 +238,7 @@ async fn a_long_wait_is_asked_for_anew_and_keeps_its_place() {
     assert_eq!(behind.await.unwrap().unwrap().fencing_token(), 3);
 }
 
-/// Whoever went to the silent one would lose the place in the queue.
+/// A client that switched to the silent server would lose its position in the queue.
 #[tokio::test]
 async fn a_wait_stays_where_somebody_answers() {
     let world = World::patient().await;
@@ -250,7 +251,7 @@ async fn a_wait_stays_where_somebody_answers() {
     let waiting = tokio::spawn(client.lock("orders").ttl(ttl).wait(WAIT).acquire());
     world.until("it waits", async || n_waiting(&world.client, 1).await).await;
     world.local.advance_ms(SLICE.as_millis() as u64);
-    // It has not stood still for so long: whoever asks whether it is alive is told so.
+    // The engine handles a request after the clock has advanced. Otherwise `/livez` would report the engine as stuck.
     world.client.look("orders").await.unwrap();
     world.clock.advance(SLICE);
     let is_back = async || {
@@ -280,7 +281,7 @@ async fn whoever_stops_waiting_leaves_the_queue_at_once() {
     world.until("it waits", async || n_waiting().await == 1).await;
     several.abort();
     world.until("it left", async || n_waiting().await == 0).await;
-    // Nothing that was cancelled is granted later.
+    // A cancelled wait is not granted later.
     guard.release().await.unwrap();
     assert!(!world.client.look("orders").await.unwrap().held);
 }

@@ -1,4 +1,4 @@
-//! Work under a lock: it is given back in every way out.
+//! Work under a lock: the lock is released however the work ends.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn the_work_is_done_under_the_lock_and_the_lock_given_back() {
     });
     assert_eq!(token.await.unwrap(), 1);
     assert!(world.is_free().await);
-    // What the work returns is what is returned, failures included.
+    // `run` returns the result of the work, including its failures.
     let failed: Result<(), &str> =
         world.client.lock("orders").run(async |_| Err("no")).await.unwrap();
     assert_eq!(failed, Err("no"));
@@ -65,7 +65,8 @@ async fn work_whose_lock_is_lost_is_stopped_and_told_so() {
 async fn work_under_watched_locks_is_told_which_of_them_was_revoked_and_why() {
     let world = World::new().await;
     let locks = world.client.locks().lock("stock").lock("orders").ttl(TTL).watched();
-    // Nobody can see whether a lease is watched yet; of one that is not, no reason is told.
+    // A client cannot see whether the watch of its lease has started. Without the watch there is no reason, so this is
+    // repeated.
     let revoked = async || {
         let work = tokio::spawn(locks.clone().run(async |_| std::future::pending::<()>().await));
         world.until("it is held", async || !world.is_free().await).await;

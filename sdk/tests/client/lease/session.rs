@@ -1,4 +1,4 @@
-//! Many locks, one keep-alive.
+//! Sessions: many locks with one keep-alive.
 
 use leasehold::{Error, Lost};
 

@@ -1,4 +1,4 @@
-//! Changing a claim.
+//! The endpoint that changes a claim.
 
 use axum::Json;
 use axum::extract::State;
@@ -31,7 +31,7 @@ pub(super) async fn change(
 ) -> Answer {
     let dialect = Dialect::Claims.number();
     let update = parameters.update(&app.limits)?;
-    // Without authentication whoever knows a claim's number may change it.
+    // Without authentication, any client that knows a claim's number can change it.
     let principal = caller.name_if_asked();
     let proof = Proof::Number { number, principal };
     let claim = match caller.is_asked() {
@@ -59,7 +59,8 @@ pub(super) async fn change(
     }
 }
 
-/// The claim, if the caller may see it. A claim of others that it names without that right is audited.
+/// Returns the claim, if the caller can see it. An attempt to change another principal's claim without that right is
+/// audited.
 async fn find(
     app: &App,
     caller: &Caller,
@@ -73,19 +74,18 @@ async fn find(
     found
 }
 
-/// A change of a claim that somebody asks for.
+/// A requested change of a claim.
 struct Change {
     app: App,
     caller: Caller,
     base: String,
     number: LeaseNumber,
-    /// Its lock, if it matters who asks.
+    /// The claim's lock, if authentication is on.
     lock: Option<LockKey>,
 }
 
 impl Change {
-    /// The server promotes by itself: a claim that is active already is what was asked for, and there is nothing
-    /// to do for one that is not.
+    /// Confirms that the claim is active. It never changes the claim, because the server promotes claims automatically.
     async fn activate(self, confirm: Confirm) -> Answer {
         let confirm = self.caller.permit_on(Right::Acquire, &self.lock, confirm)?;
         match self.app.engine.ask(confirm).await? {
@@ -103,7 +103,8 @@ impl Change {
         }
     }
 
-    /// Ends the claim for a reason: its caller's own, or any if the caller may take locks away.
+    /// Revokes the claim with a reason. Callers can revoke their own claims, and those with the right to revoke can
+    /// revoke any claim.
     async fn revoke(self, proof: Proof, word: &'static str, is_own: bool) -> Answer {
         let may_revoke = |lock: &&LockKey| self.caller.check(Right::Revoke, lock).is_ok();
         let of_other = self.lock.as_ref().filter(|_| !is_own).filter(may_revoke);
@@ -125,7 +126,7 @@ impl Change {
         }
     }
 
-    /// The claim is over, or why not.
+    /// Ends the claim.
     async fn end<T>(self, ask: Permitted<impl Ask<Answer = Result<T, Rejection>>>) -> Answer {
         match self.app.engine.ask(ask).await? {
             Ok(_) => Ok(StatusCode::NO_CONTENT.into_response()),
@@ -133,13 +134,12 @@ impl Change {
         }
     }
 
-    /// Changes a time of the claim.
+    /// Changes the TTL or the timeout of the claim.
     async fn set(self, change: impl Ask<Answer = Result<Box<LeaseView>, Rejection>>) -> Answer {
-        // What the command leaves behind does not say which resource it is about, and may be over before it
-        // could be read again.
+        // The result of the command does not contain the resource, and a short claim might be gone before a later read.
         let Claim { lock, .. } = read(&self.app, &self.caller, self.number).await?;
         let change = self.caller.permit_on(Right::Acquire, [&lock], change)?;
-        // From before the command, so that a ttl is answered as it was asked for.
+        // Taken before the command, so that the response shows the TTL that the client requested.
         let now = self.app.engine.now();
         match self.app.engine.ask(change).await? {
             Ok(view) => {
@@ -150,12 +150,13 @@ impl Change {
         }
     }
 
-    /// A refusal because of the state a claim is in also says which claim has the resource.
+    /// Converts a rejection. If the claim is in the wrong state, the response also names the claim that holds the
+    /// resource.
     async fn refusal(&self, rejection: Rejection) -> Refusal {
         let message = match rejection {
             Rejection::Ended(how) => error::ended(how),
             Rejection::StillWaiting => error::STILL_WAITING,
-            // By now it is known that the claim may be seen.
+            // At this point, the caller is known to be allowed to see the claim.
             Rejection::NotOwner => return Refusal::not_own(),
             other => return other.into(),
         };
@@ -166,7 +167,8 @@ impl Change {
         Refusal::conflict(message, active)
     }
 
-    /// The claim that has a lock. Somebody else may have it through another protocol, or in grace.
+    /// Returns the claim that holds a lock. `None` if the holder uses another protocol, or if the lock is only reserved
+    /// by a grace period.
     async fn active_claim(&self, key: &LockKey) -> Result<Option<u64>, Refusal> {
         let read = self.caller.permit(ReadLock { key: key.clone(), n_queue_max: 0 })?;
         let view = self.app.engine.ask(read).await??;

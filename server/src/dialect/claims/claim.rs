@@ -1,4 +1,4 @@
-//! One claim: make it, look at it, wait for it.
+//! Endpoints for one claim: create it, read it, and wait for it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::dialect::counted::Counted;
 use crate::door;
 use crate::engine::{Enqueue, Enqueued, Granted, Interest, Next, ReadLease};
 
-/// Longest a look may wait for a claim to stop waiting.
+/// Maximum time that a read waits for a claim to leave the queue.
 const WAIT_MAX: Span = Span::from_secs(300);
 
 pub(super) type Answer = Result<Response, Refusal>;
@@ -53,7 +53,7 @@ pub(super) async fn create(
             }
             Enqueued::Queued(number) => {
                 caller.waits_with(number);
-                // It is in the queue now, whatever else goes wrong: its client must be told its id.
+                // The claim is in the queue now. Even if the read fails, the client must get its id.
                 let read = read(&app, &caller, number).await;
                 let of = (lock, wire::owner_of(&caller));
                 let claim =
@@ -61,7 +61,7 @@ pub(super) async fn create(
                 (claim, None)
             }
         };
-    // A claim can be promoted between being queued and being read: then it is active, and told so.
+    // A claim can be promoted after it was queued and before it is read. The response then shows it as active.
     let is_active = claim.phase == Phase::Active;
     let status = if is_active { StatusCode::CREATED } else { StatusCode::ACCEPTED };
     let mut response = (status, Json(claim.show(&app, &base, now))).into_response();
@@ -78,7 +78,7 @@ pub(super) async fn look(
     caller: Caller,
     Pairs(pairs): Pairs,
 ) -> Answer {
-    // Whoever may not see the resource's lock is not told that there is such a claim.
+    // A caller that cannot read the resource's lock does not learn whether the claim exists.
     let patience = patience(&pairs, wait_max(&app.limits))?;
     if caller.is_asked() {
         let lock = read(&app, &caller, number).await?.lock;
@@ -95,7 +95,7 @@ pub(super) fn shown(app: &App, base: &str, claim: &Claim) -> Response {
     Json(claim.show(app, base, app.engine.now())).into_response()
 }
 
-/// A claim as it durably is.
+/// Reads the durable state of a claim.
 pub(super) async fn read(
     app: &App,
     caller: &Caller,
@@ -106,12 +106,12 @@ pub(super) async fn read(
     record.map(|record| Claim::from(*record)).ok_or_else(Refusal::no_such_claim)
 }
 
-/// Longest a look may wait here: it waits for what waits in a queue, and no longer than that may.
+/// Returns the maximum time that a read waits on this server: no longer than a claim can wait in a queue.
 pub(super) fn wait_max(limits: &Limits) -> Span {
     WAIT_MAX.min(limits.wait_max)
 }
 
-/// `?wait=SECONDS`, and nothing else.
+/// Parses `?wait=SECONDS`, the only valid parameter.
 fn patience(pairs: &[(String, String)], max: Span) -> Result<Option<Duration>, Refusal> {
     let mut patience = None;
     for (name, value) in pairs {
@@ -122,7 +122,7 @@ fn patience(pairs: &[(String, String)], max: Span) -> Result<Option<Duration>, R
             return Err(Refusal::parameter(name, "Given twice"));
         }
         let seconds: f64 = value.parse().unwrap_or(f64::NAN);
-        // Asking for more than the longest wait is asking for the longest.
+        // A wait longer than the maximum is shortened to the maximum.
         let capped = if seconds.is_finite() { seconds.min(wire::seconds(max)) } else { seconds };
         let span = to_span(capped, max).map_err(|why| Refusal::parameter(name, why))?;
         patience = Some(Duration::from_nanos(span.as_nanos()));
@@ -130,7 +130,7 @@ fn patience(pairs: &[(String, String)], max: Span) -> Result<Option<Duration>, R
     Ok(patience)
 }
 
-/// Returns when the claim does not wait any more, or when the time is over.
+/// Waits until the claim has left the queue or the time is over, and returns the claim.
 async fn wait(
     app: &App,
     caller: &Caller,
@@ -139,11 +139,11 @@ async fn wait(
 ) -> Result<Claim, Refusal> {
     let over_at = Instant::now() + patience;
     let lock = read(app, caller, number).await?.lock;
-    // Before the look that counts, so that nothing can happen between the two unseen.
+    // Subscribes before the first read in the loop, so that no event is missed between the two.
     let mut events = app.engine.follow(caller.permit(Interest::Lock(lock))?, None);
     loop {
         let claim = read(app, caller, number).await?;
-        // What ended the wait may be that whoever waits is not known any more.
+        // The wait might have ended because the caller is no longer authenticated.
         caller.still(&app.engine)?.check(Right::Read, &claim.lock)?;
         if !claim.phase.is_queued() || Instant::now() >= over_at {
             return Ok(claim);
@@ -161,6 +161,8 @@ async fn wait(
             () = its_event => {}
             () = tokio::time::sleep_until(over_at) => {}
             () = app.engine.stopped() => {}
+            // The read ends the wait with an error that can be retried, unless the store answers again.
+            () = app.engine.unsure() => {}
         }
     }
 }

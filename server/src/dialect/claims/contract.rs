@@ -1,4 +1,4 @@
-//! What this dialect answers, for the contract.
+//! This dialect's chapter of the OpenAPI document.
 
 use leasehold_core::Limits;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::wire::{ClaimBody, STATUSES};
 use crate::app::App;
 use crate::contract::{Chapter, Operation, seconds, text, whole};
 
-/// What may be wrong with any request that has a body.
+/// Error statuses that any request with a body can return.
 const BODY: &[u16] = &[408, 413, 415, 503];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {

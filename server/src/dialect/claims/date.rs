@@ -1,14 +1,14 @@
-//! Dates as this protocol writes them (RFC 2822, UTC) and as it reads them (that, or ISO 8601).
+//! Dates: this protocol writes RFC 2822 in UTC, and reads RFC 2822 and ISO 8601.
 
 use leasehold_base::calendar;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/// From the weekday of 1970-01-01 on.
+/// Weekdays, starting with that of 1970-01-01.
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const DAY_S: i64 = 24 * 3600;
 
-/// `Sun, 15 Nov 2026 02:18:43 -0000`
+/// Formats a date, such as `Sun, 15 Nov 2026 02:18:43 -0000`.
 pub(super) fn rfc2822(epoch_ms: i64) -> String {
     let epoch_s = epoch_ms.div_euclid(1000);
     let (days, second) = (epoch_s.div_euclid(DAY_S), epoch_s.rem_euclid(DAY_S));
@@ -19,13 +19,13 @@ pub(super) fn rfc2822(epoch_ms: i64) -> String {
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} -0000")
 }
 
-/// Seconds since 1970. A time without a zone is UTC.
+/// Returns seconds since 1970. A time without a zone is UTC.
 pub(super) fn parse(text: &str) -> Option<f64> {
     let text = text.trim();
     parse_iso8601(text).or_else(|| parse_rfc2822(text))
 }
 
-/// `[Sun, ]15 Nov 2026 02:18[:43] -0000`
+/// Parses `[Sun, ]15 Nov 2026 02:18[:43] -0000`.
 fn parse_rfc2822(text: &str) -> Option<f64> {
     let (weekday, rest) = match text.split_once(',') {
         Some((weekday, rest)) => (Some(weekday), rest),
@@ -47,7 +47,7 @@ fn parse_rfc2822(text: &str) -> Option<f64> {
     Some((days * DAY_S - offset) as f64 + parse_clock(clock)?)
 }
 
-/// `2026-11-15[T02:18[:43[.5]][Z|+01:00|+0100]]`
+/// Parses `2026-11-15[T02:18[:43[.5]][Z|+01:00|+0100]]`.
 fn parse_iso8601(text: &str) -> Option<f64> {
     let (date, rest) = text.split_at_checked(10)?;
     let mut parts = date.split('-');
@@ -69,8 +69,8 @@ fn parse_iso8601(text: &str) -> Option<f64> {
     Some(midnight + parse_clock(clock)? - offset as f64)
 }
 
-/// `+01:00` or `-0100`, in seconds. A plus that somebody forgot to encode in a query arrives as a space, or
-/// was split off as one.
+/// Parses `+01:00` or `-0100` to seconds. A plus sign that a client did not encode in a query arrives as a space, which
+/// the caller might already have removed by splitting.
 fn parse_offset(text: &str) -> Option<i64> {
     let (sign, digits_of) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
@@ -87,7 +87,7 @@ fn parse_offset(text: &str) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-/// `02:18`, `02:18:43` or `02:18:43.5`
+/// Parses `02:18`, `02:18:43` or `02:18:43.5`.
 fn parse_clock(text: &str) -> Option<f64> {
     let mut parts = text.split(':');
     let (hour, minute) = (digits(parts.next()?, 2, 2)?, digits(parts.next()?, 2, 2)?);
@@ -96,7 +96,7 @@ fn parse_clock(text: &str) -> Option<f64> {
     let whole = digits(whole, 2, 2)?;
     digits(fraction, 1, 9)?;
     let fraction: f64 = format!("0.{fraction}").parse().ok()?;
-    // A leap second is the first second of the next minute.
+    // A leap second counts as the first second of the next minute.
     let is_time = hour < 24 && minute < 60 && whole <= 60 && parts.next().is_none();
     is_time.then_some((hour * 3600 + minute * 60 + whole) as f64 + fraction)
 }
@@ -107,15 +107,15 @@ fn digits(text: &str, n_min: usize, n_max: usize) -> Option<i64> {
     text.parse().ok().filter(|_| is_number && fits)
 }
 
-/// Days since 1970-01-01 of a date there is. Counted in eras of 400 years that begin in March, so that the
-/// leap day comes last.
+/// Returns the days since 1970-01-01, or `None` if the date does not exist. Counts in eras of 400 years that begin in
+/// March, so that the leap day comes last.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let shifted = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (shifted.div_euclid(400), shifted.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     let days = era * 146_097 + day_of_era - 719_468;
-    // The 31st of June would be the first of July.
+    // A date that does not exist, such as June 31, would be counted as July 1.
     (calendar::date(days) == (year, month, day)).then_some(days)
 }
 

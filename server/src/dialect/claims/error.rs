@@ -1,4 +1,4 @@
-//! From the engine's and the core's few kinds of "no" to a status and a body.
+//! Error responses: converts errors of the engine and rejections of the core to a status and a body.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
-/// An error answer of this dialect.
+/// An error response of this dialect.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -32,13 +32,13 @@ enum Body {
     Conflict(Conflict),
 }
 
-/// What was wrong, in words.
+/// An error message.
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct Message {
     message: String,
 }
 
-/// One member for each parameter that is wrong, with the reason; or `message`, if it is none of them.
+/// One member for each invalid parameter, with the reason; or `message`, if the error is not about a parameter.
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct Faults(BTreeMap<String, String>);
 
@@ -46,7 +46,7 @@ pub(super) struct Faults(BTreeMap<String, String>);
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct Conflict {
     message: String,
-    /// The claim that has the resource, if it is one.
+    /// The claim that holds the resource, if the holder is a claim.
     active_claim_id: Option<u64>,
 }
 
@@ -55,17 +55,17 @@ impl Refusal {
         Self { status, body: Body::Message(Message { message: message.into() }) }
     }
 
-    /// The request makes no sense.
+    /// Returns the error for an invalid request.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// These parameters make no sense, each for its reason.
+    /// Returns the error for invalid parameters, with a reason for each.
     pub(super) fn parameters(faults: BTreeMap<String, String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, body: Body::Faults(Faults(faults)) }
     }
 
-    /// This one parameter makes no sense.
+    /// Returns the error for one invalid parameter.
     pub(super) fn parameter(name: &str, why: impl Into<String>) -> Self {
         Self::parameters(BTreeMap::from([(name.into(), why.into())]))
     }
@@ -74,12 +74,13 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "Claim not found")
     }
 
-    /// The claim is another principal's.
+    /// Returns the error for a claim of another principal.
     pub(super) fn not_own() -> Self {
         Self::new(StatusCode::FORBIDDEN, "The claim was made by another principal")
     }
 
-    /// The claim or its resource is in the wrong state; `active_claim_id` has the resource now.
+    /// Returns the error for a claim or resource in the wrong state; `active_claim_id` is the claim that holds the
+    /// resource.
     pub(super) fn conflict(message: impl Into<String>, active_claim_id: Option<u64>) -> Self {
         let body = Body::Conflict(Conflict { message: message.into(), active_claim_id });
         Self { status: StatusCode::CONFLICT, body }
@@ -123,7 +124,7 @@ impl From<TooMuch> for Refusal {
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let message = match error {
-            // This protocol has no request ids to repeat it with.
+            // This protocol has no request ids, so the client cannot repeat the request safely.
             engine::Error::Unknown => {
                 "It is not known whether the request took effect; list the claims before repeating it"
                     .into()
@@ -134,12 +135,12 @@ impl From<engine::Error> for Refusal {
     }
 }
 
-/// For rejections that are not about the state of the claim the request names.
+/// Converts rejections that do not depend on the state of the claim in the request.
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
         let full = |why: &str| Self::new(StatusCode::TOO_MANY_REQUESTS, why);
         match rejection {
-            // Whose claim it is, is nobody else's business.
+            // Other callers must not learn who made the claim.
             Rejection::NoSuchLease | Rejection::NotOwner => Self::no_such_claim(),
             Rejection::QueueFull { queue_max, .. } => full(&format!(
                 "Too many claims are waiting for this resource: {queue_max} may (queue-max)"

@@ -1,4 +1,4 @@
-//! What handlers take out of a request before they begin.
+//! Extractors: the parts of a request that handlers need.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use crate::dialect::query;
 use crate::door::Arrival;
 use crate::http::{body, forwarded};
 
-/// The claim a path is about. What cannot be the id of a claim is the id of none.
+/// The claim that the path names. A malformed id is reported as a claim that does not exist.
 pub(super) struct Id(pub(super) LeaseNumber);
 
 impl FromRequestParts<App> for Id {
@@ -23,14 +23,14 @@ impl FromRequestParts<App> for Id {
         let path = Path::<String>::from_request_parts(parts, app).await;
         let text = path.map_err(|_| Refusal::no_such_claim())?.0;
         let number: Option<u64> = text.parse().ok();
-        // One claim has one address: no sign, no leading zeros.
+        // Each claim has only one URL, so signs and leading zeros are rejected.
         let number = number.filter(|number| number.to_string() == text);
         number.map(|number| Self(LeaseNumber(number))).ok_or_else(Refusal::no_such_claim)
     }
 }
 
-/// How the client reached us: `http://host:port`, or nothing if it did not say, which makes addresses
-/// relative.
+/// The base URL by which the client reached the server, such as `http://host:port`. It is empty if the request does not
+/// contain it; URLs in the response are then relative.
 pub(super) struct Base(pub(super) String);
 
 impl FromRequestParts<App> for Base {
@@ -42,7 +42,7 @@ impl FromRequestParts<App> for Base {
     }
 }
 
-/// The parameters of a query, in their order.
+/// The query parameters, in their order.
 pub(super) struct Pairs(pub(super) Vec<(String, String)>);
 
 impl FromRequestParts<App> for Pairs {

@@ -1,4 +1,4 @@
-//! Which claims a list is to show.
+//! Filters for lists of claims.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use crate::app::App;
 const LIMIT_DEFAULT: usize = 100;
 pub(super) const LIMIT_MAX: usize = 1000;
 
-/// What was asked for. Compared with what is shown, so that every value a client saw is one it can ask for.
+/// The filter parameters of a request. They are compared with the values in responses, so that a client can filter by
+/// any value it has seen.
 #[derive(Default, Debug)]
 pub(super) struct Filter {
     resource: Option<String>,
@@ -25,7 +26,7 @@ pub(super) struct Filter {
     pub(super) offset: usize,
 }
 
-/// In seconds. Nothing is in a range but a number.
+/// Bounds in seconds. A missing value is outside every bound.
 #[derive(Default, Debug)]
 struct Range {
     exact: Option<f64>,
@@ -34,7 +35,7 @@ struct Range {
 }
 
 impl Range {
-    /// `true` if nothing was asked, or if `value` is what was asked for.
+    /// Returns `true` if no bound is set, or if `value` is within all bounds.
     fn admits(&self, value: Option<f64>) -> bool {
         let holds = |bound: Option<f64>, holds: fn(f64, f64) -> bool| {
             bound.is_none_or(|bound| value.is_some_and(|value| holds(value, bound)))
@@ -80,7 +81,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Where the value of `ttl`, `minimum_ttl`, … belongs.
+    /// Returns the field for the value of `ttl`, `minimum_ttl` and so on.
     fn bound(&mut self, name: &str) -> Option<&mut Option<f64>> {
         let (kind, field) = match name.split_once('_') {
             Some((kind @ ("minimum" | "maximum"), field)) => (kind, field),
@@ -89,7 +90,7 @@ impl Filter {
         let range = match field {
             "ttl" => &mut self.ttl,
             "created" => &mut self.created,
-            // To be exactly so old is something only a clock that stands still can be.
+            // Durations have no exact filter: while the clock runs, a claim has an exact duration only for an instant.
             "active_duration" if kind != "exact" => &mut self.active_duration,
             "waiting_duration" if kind != "exact" => &mut self.waiting_duration,
             _ => return None,
@@ -116,7 +117,7 @@ fn bound_of(name: &str, value: &str) -> Result<f64, String> {
         let date = date::parse(value);
         return date.ok_or_else(|| "Must be an RFC 2822 or ISO 8601 date".into());
     }
-    // A negative bound is a number like others: nothing is below it.
+    // A negative bound is valid, although no value is below it.
     let seconds = value.parse().ok().filter(|seconds: &f64| seconds.is_finite());
     seconds.ok_or_else(|| "Must be a number of seconds".into())
 }

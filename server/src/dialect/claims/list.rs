@@ -1,4 +1,4 @@
-//! Many claims.
+//! The endpoint that lists claims.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
@@ -49,7 +49,7 @@ pub(super) async fn list(
     Ok(response)
 }
 
-/// The numbers of all claims that are asked for, in order.
+/// Returns the numbers of all claims that match the filter, in order.
 async fn find(
     app: &App,
     caller: &Caller,
@@ -59,7 +59,7 @@ async fn find(
     let mut numbers = Vec::new();
     let mut from = Some(0);
     while let Some(place) = from {
-        // One turn of the engine looks at a bounded number of leases, so a list can take several.
+        // Each request to the engine reads a bounded number of leases, so a list can take several.
         let read = ListLeases::new(Dialect::Claims.number(), place);
         let LeasePage { leases, next } = app.engine.ask(caller.permit(read)?).await?;
         let found = leases.into_iter().map(Claim::from);
@@ -68,24 +68,25 @@ async fn find(
         from = next;
     }
     numbers.sort_unstable();
-    // A place that was left and taken again between two pages shows nothing twice, but to be sure of it:
+    // Removes duplicates, which are not expected even if a lease ends and another takes its place between two pages.
     numbers.dedup();
     Ok(numbers)
 }
 
-/// A list on its way.
+/// A list that is being sent.
 struct Listing {
     app: App,
     caller: Caller,
     base: String,
     now: Timestamp,
     filter: Filter,
-    /// What was not shown yet.
+    /// The claims that have not been sent yet.
     left: Vec<LeaseNumber>,
 }
 
 impl Listing {
-    /// Some more of it. What has changed meanwhile is shown only if it still is what was asked for.
+    /// Reads the next claims. A claim that has changed since the list was made is shown only if it still matches the
+    /// filter.
     async fn next(&mut self) -> Result<Vec<Claim>, Refusal> {
         let (numbers, dialect) = (self.left.clone(), Dialect::Claims.number());
         let read = self.caller.permit(ReadLeases::new(numbers, dialect))?;
@@ -99,7 +100,7 @@ impl Listing {
         claims.iter().map(|claim| claim.show(&self.app, &self.base, self.now)).collect()
     }
 
-    /// The rest of it, after what was read already.
+    /// Sends the list: the claims read first, then the rest.
     async fn send(mut self, first: Vec<Claim>, mut pieces: Pieces) -> Result<(), BrokenOff> {
         let mut claims = first;
         loop {
@@ -114,7 +115,7 @@ impl Listing {
     }
 }
 
-/// The same question, from another offset on.
+/// Returns a link to the same list from another offset.
 fn next_link(base: &str, query: &str, offset: usize) -> String {
     let is_kept = |pair: &&str| !pair.is_empty() && !pair.starts_with("offset=");
     let mut pairs: Vec<_> = query.split('&').filter(is_kept).map(str::to_owned).collect();

@@ -1,7 +1,7 @@
-//! The claims dialect: `/v1/claims/` and `/v1/claims/{id}/`, each also without its last slash.
+//! The claims dialect: `/v1/claims/` and `/v1/claims/{id}/`, each also without the trailing slash.
 //!
-//! A claim is a lease of its own owner, named by the lease's number. It waits in its resource's queue without
-//! a connection, and the server promotes and expires it without being asked.
+//! A claim is a lease with a separate owner, named by the lease's number. It waits in its resource's queue without a
+//! connection. The server promotes and expires it automatically.
 
 mod change;
 mod claim;
@@ -25,16 +25,16 @@ use super::Listener;
 use crate::app::App;
 use crate::auth::Denied;
 
-/// The first words of its paths.
+/// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be told.
+/// The settings of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The namespace of `/v1/claims`.
     pub namespace: Arc<str>,
-    /// How long a claim may wait before it expires.
+    /// Maximum time a claim waits before it expires.
     pub wait_max: Span,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/claims/{id}/", claim)
 }
 
-/// Somebody may not do what they ask.
+/// Renders a denied request in this dialect's error format.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     error::Refusal::from(denied).into_response()
 }

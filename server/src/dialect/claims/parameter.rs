@@ -1,4 +1,4 @@
-//! The parameters of a request, checked one by one so that everything wrong is told at once.
+//! The parameters of a request. Each is checked separately, so that the response lists all errors at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,35 +12,36 @@ use serde_json::value::RawValue;
 use super::error::Refusal;
 use crate::dialect::metadata;
 
-/// Metadata is shown inside a claim inside a list: nobody who reads that may meet more nesting than JSON
-/// readers commonly allow.
+/// Metadata is nested in a claim, which is nested in a list. Its depth is checked inside this nesting, so that the
+/// whole response stays within the depth that JSON parsers commonly allow.
 const NESTING: (&str, &str) = ("[[[", "]]]");
 
-/// The members of a JSON object, and what is wrong with them so far.
+/// The members of a JSON object, and the errors found in them so far.
 pub(super) struct Parameters {
     given: BTreeMap<String, Box<RawValue>>,
     faults: BTreeMap<String, String>,
 }
 
-/// What a `POST` asks for.
+/// The content of a `POST` request.
 pub(super) struct NewClaim {
     pub(super) resource: String,
     pub(super) timeout: Span,
     pub(super) metadata: Option<Arc<[u8]>>,
 }
 
-/// What a `PATCH` or `PUT` asks for. One thing at a time: two could not be done as one.
+/// The content of a `PATCH` or `PUT` request. A request makes one change only, because two changes could not be applied
+/// atomically.
 pub(super) enum Update {
     Activate,
     Release,
-    /// Revoke for this reason, which becomes the status.
+    /// Revoke the claim. The word is the recorded reason and becomes the status.
     Revoke(&'static str),
     Ttl(Span),
     Timeout(Span),
 }
 
 impl Update {
-    /// What it is called in the audit files.
+    /// Returns the name of the operation in the audit files.
     pub(super) fn operation(&self) -> &'static str {
         match self {
             Update::Activate => "confirm",
@@ -122,7 +123,7 @@ impl Parameters {
         })
     }
 
-    /// Kept as it was written, down to the digits of its numbers; `null` is none.
+    /// Returns the metadata exactly as the client wrote it, including the digits of numbers. `null` means no metadata.
     fn metadata(&mut self, name: &str, raw: &RawValue, limits: &Limits) -> Option<Arc<[u8]>> {
         let Limits { metadata_bytes_max: bytes_max, metadata_depth_max: depth_max, .. } = *limits;
         let text = raw.get();
@@ -136,7 +137,7 @@ impl Parameters {
         (text != "null").then(|| text.as_bytes().into())
     }
 
-    /// A parameter that goes by either name, but not by both.
+    /// Removes a parameter that has two names. A request that uses both names is an error.
     fn take_either(
         &mut self,
         name: &'static str,
@@ -153,7 +154,7 @@ impl Parameters {
         self.faults.entry(name.into()).or_insert_with(|| why.into());
     }
 
-    /// Whatever nobody asked for is unknown.
+    /// Reports all members that no check has removed as unknown, and returns all errors.
     fn finish(mut self) -> Result<(), Refusal> {
         for name in std::mem::take(&mut self.given).into_keys() {
             self.fault(&name, "Unknown parameter");
@@ -171,12 +172,12 @@ fn not_seconds() -> String {
     "Must be a number of seconds, 0 or more".into()
 }
 
-/// Seconds as the core counts them.
+/// Converts seconds to the core's unit.
 pub(super) fn to_span(seconds: f64, max: Span) -> Result<Span, String> {
     if !seconds.is_finite() || seconds < 0.0 {
         return Err(not_seconds());
     }
-    // Before rounding: a little more than the most is more than the most.
+    // Checked before rounding, so that a value slightly above the maximum is rejected.
     let seconds_max = super::wire::seconds(max);
     if seconds > seconds_max {
         return Err(format!("Must be at most {seconds_max} seconds"));

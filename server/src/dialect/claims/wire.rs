@@ -1,4 +1,4 @@
-//! Between the shapes on the wire and the core's.
+//! The types of the API, and conversions between them and those of the core.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::dialect::owner;
 
-/// Every status a claim can have.
+/// All possible statuses of a claim.
 pub(super) const STATUSES: [&str; 7] =
     ["waiting", "active", "released", "expired", "revoked", "aborted", "withdrawn"];
 
-/// The owner of a claim; its number completes it.
+/// Returns the owner of a new claim. The engine appends the lease's number.
 pub(super) fn owner_of(caller: &Caller) -> Owner {
     owner::of(caller, "claim:")
 }
@@ -27,7 +27,7 @@ pub(super) fn seconds(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e9
 }
 
-/// A lease as this protocol sees it.
+/// A lease as this protocol shows it.
 #[derive(Clone)]
 pub(super) struct Claim {
     pub(super) number: LeaseNumber,
@@ -38,7 +38,7 @@ pub(super) struct Claim {
     created_at: Timestamp,
     granted_at: Timestamp,
     renewed_at: Timestamp,
-    /// Active: when it expires. Ended: when it did.
+    /// When an active claim expires, or when an ended one ended.
     deadline: Timestamp,
     timeout: Span,
     metadata: Option<Arc<[u8]>>,
@@ -65,12 +65,11 @@ impl From<LeaseRecord> for Claim {
 }
 
 impl Claim {
-    /// Whose it is.
     pub(super) fn principal(&self) -> &str {
         &self.owner.principal
     }
 
-    /// As a command left it. Reading it again could find it expired, if its time was short.
+    /// Returns the claim as a command left it. A later read could find it expired if its TTL is short.
     pub(super) fn of(lock: LockKey, view: LeaseView) -> Self {
         Self {
             number: view.id.number,
@@ -88,7 +87,7 @@ impl Claim {
         }
     }
 
-    /// One that was queued at `now`.
+    /// Returns a claim that was queued at `now`.
     pub(super) fn queued(
         number: LeaseNumber,
         (lock, owner): (LockKey, Owner),
@@ -127,7 +126,7 @@ impl Claim {
         }
     }
 
-    /// Its token tells: it is minted with the grant.
+    /// Returns whether the claim was ever active. A claim has a fencing token from its grant on.
     fn was_granted(&self) -> bool {
         self.token != Token::ZERO
     }
@@ -136,7 +135,8 @@ impl Claim {
         matches!(self.phase, Phase::Ended(_)).then_some(self.deadline)
     }
 
-    /// What is left of it, if it is active. Never more than it was just given: the request came earlier.
+    /// Returns the time left if the claim is active. It is never more than the TTL of the last grant or renewal: `now`
+    /// is when the request arrived, which is earlier.
     pub(super) fn ttl(&self, now: Timestamp) -> Option<f64> {
         let now = now.max(self.renewed_at);
         (self.phase == Phase::Active).then(|| seconds(self.deadline.since(now)))
@@ -153,7 +153,7 @@ impl Claim {
         Some(seconds(until.since(self.created_at)))
     }
 
-    /// In whole seconds since 1970, as it is shown.
+    /// Returns the creation time in whole seconds since 1970, the precision of responses.
     pub(super) fn created_s(&self, app: &App) -> i64 {
         app.engine.wall_ms_of(self.created_at).div_euclid(1000)
     }
@@ -192,34 +192,34 @@ impl Claim {
     }
 }
 
-/// A claim on the wire.
+/// A claim.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Claim")]
 pub(super) struct ClaimBody<'a> {
-    /// Its address.
+    /// The URL of the claim.
     url: String,
     resource: String,
-    /// The principal of whoever made it; left out if nobody vouches for it.
+    /// The principal that made the claim; omitted if the claim was made without authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     principal: Option<&'a str>,
     #[schemars(extend("enum" = STATUSES))]
     status: &'static str,
-    /// RFC 2822, UTC.
+    /// When the claim was made: RFC 2822, UTC.
     created: String,
-    /// Seconds it lasts from the moment it becomes active.
+    /// How many seconds the claim lasts once it is active.
     timeout: f64,
-    /// Seconds left of it, if it is active.
+    /// How many seconds an active claim has left.
     ttl: Option<f64>,
-    /// Seconds it has been active, or was.
+    /// How many seconds the claim has been active, or was active until it ended.
     active_duration: Option<f64>,
-    /// Seconds it has waited, or did.
+    /// How many seconds the claim has waited, or waited until it became active or ended.
     waiting_duration: Option<f64>,
     status_history: Vec<Step>,
-    /// As it came.
+    /// The metadata as the client sent it.
     metadata: Option<&'a RawValue>,
-    /// The same.
+    /// The same as `metadata`.
     user_data: Option<&'a RawValue>,
-    /// `null` until it is active.
+    /// `null` until the claim is active.
     fencing_token: Option<u64>,
 }
 
@@ -227,6 +227,6 @@ pub(super) struct ClaimBody<'a> {
 struct Step {
     #[schemars(extend("enum" = STATUSES))]
     status: &'static str,
-    /// RFC 2822, UTC.
+    /// When the claim got this status: RFC 2822, UTC.
     timestamp: String,
 }

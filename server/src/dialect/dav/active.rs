@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use leasehold_core::{
-    Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp, Token,
-};
+use leasehold_core::{Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::Dav;
@@ -16,7 +14,6 @@ use crate::auth::Caller;
 use crate::content::{Extent, FilePath, Part, Reach, Scope, members_key, readers_key, tree_key};
 use crate::dialect::grip::{self, Grip, Obstacle};
 use crate::dialect::{Dialect, owner};
-use crate::engine::ReadLock;
 
 /// Metadata that is stored with the leases of a WebDAV lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -192,13 +189,18 @@ async fn covering_as(
     reader: Reader<'_>,
     path: &FilePath,
 ) -> Result<Vec<Active>, Refusal> {
-    let of = governing(&dav.app, path, Reach::Itself);
-    let mut all = Vec::new();
-    add(&mut all, path, &look(dav, reader, &of, path.lock(&dav.app)).await?, false);
     // Folders deeper than this cannot be locked, because their lock would have too many parts.
-    for folder in path.ancestors().take(dav.app.limits.group_max) {
-        let view = look(dav, reader, &of, tree_key(&dav.app, &folder)).await?;
-        add(&mut all, &folder, &view, true);
+    let folders: Vec<_> = path.ancestors().take(dav.app.limits.group_max).collect();
+    let trees = folders.iter().map(|folder| tree_key(&dav.app, folder));
+    let keys = std::iter::once(path.lock(&dav.app)).chain(trees).collect();
+    let of = governing(&dav.app, path, Reach::Itself);
+    let mut views = look(dav, reader, &of, keys).await?.into_iter();
+    let mut all = Vec::new();
+    if let Some(view) = views.next() {
+        add(&mut all, path, &view, false);
+    }
+    for (folder, view) in folders.iter().zip(views) {
+        add(&mut all, folder, &view, true);
     }
     // Several leases of the same lock count once.
     let mut known = HashSet::new();
@@ -214,8 +216,9 @@ pub(super) async fn on_node(
     of: &[LockKey],
 ) -> Result<Vec<Active>, Refusal> {
     let mut all = Vec::new();
-    let view = look(dav, Reader::Caller(caller), of, path.lock(&dav.app)).await?;
-    add(&mut all, path, &view, false);
+    for view in look(dav, Reader::Caller(caller), of, vec![path.lock(&dav.app)]).await? {
+        add(&mut all, path, &view, false);
+    }
     Ok(all)
 }
 
@@ -255,23 +258,10 @@ pub(super) async fn is_any_inside(
     folder: &FilePath,
 ) -> Result<bool, Refusal> {
     let of = governing(&dav.app, folder, Reach::Itself);
-    for key in [tree_key(&dav.app, folder), readers_key(&dav.app, folder)] {
-        if look(dav, Reader::Caller(caller), &of, key).await?.n_holders > 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let keys = vec![tree_key(&dav.app, folder), readers_key(&dav.app, folder)];
+    let views = look(dav, Reader::Caller(caller), &of, keys).await?;
+    Ok(views.iter().any(|view| view.n_holders > 0))
 }
-
-/// The state that callers get for locks that they have no right to see.
-const FREE: LockView = LockView {
-    last_token: Token::ZERO,
-    holders: Vec::new(),
-    n_holders: 0,
-    queue: Vec::new(),
-    n_waiting: 0,
-    lapse: None,
-};
 
 /// The reader of a lock.
 #[derive(Clone, Copy)]
@@ -281,23 +271,20 @@ enum Reader<'a> {
     Audit(&'a Caller),
 }
 
-/// Reads the state of a lock. A caller that can see the path can see the locks on it.
+/// Reads the states of locks. A caller that can see the path can see the locks on it. For other callers there are none:
+/// they can see the folders on the way, but not the locks.
 async fn look(
     dav: &Dav,
     reader: Reader<'_>,
     of: &[LockKey],
-    key: LockKey,
-) -> Result<LockView, Refusal> {
-    let caller = match reader {
-        Reader::Caller(caller) => caller,
-        Reader::Audit(caller) => {
-            let read = caller.audit_lock(ReadLock { key, n_queue_max: 0 });
-            return Ok(*dav.app.engine.ask(read).await??);
-        }
+    keys: Vec<LockKey>,
+) -> Result<Vec<LockView>, Refusal> {
+    let found = match reader {
+        Reader::Caller(caller) => grip::look_at_all(&dav.app, caller, of, keys).await,
+        Reader::Audit(caller) => grip::audit_all(&dav.app, caller, keys).await,
     };
-    match grip::look(&dav.app, caller, of, key).await {
-        // The caller can see the folders on the way, but not the locks.
-        Err(Obstacle::Denied(_)) => Ok(FREE),
+    match found {
+        Err(Obstacle::Denied(_)) => Ok(Vec::new()),
         found => found.map_err(|obstacle| Refusal::of_obstacle(&dav.app, obstacle)),
     }
 }

@@ -23,7 +23,7 @@ use crate::http::body::BadBody;
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
-    /// The condition code of RFC 4918, as XML; empty if there is none.
+    /// The condition code of RFC 4918, as XML; empty if the error has no code.
     condition: String,
     why: String,
 }

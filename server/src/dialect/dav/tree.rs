@@ -10,6 +10,8 @@ use crate::app::App;
 use crate::auth::{Caller, Permitted, Right};
 use crate::content::{self, Bounds, FilePath, Found, Reach, Source, ToRead, ToWrite};
 use crate::dialect::files::condition::{self, Precondition};
+use crate::http::answers::Sending;
+use crate::http::shares::Client;
 
 /// Maximum number of entries that are read from a folder at a time.
 const PAGE: usize = 1000;
@@ -24,6 +26,7 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
         return Err(Refusal::invalid("Depth of DELETE of a folder must be infinity"));
     }
     not_root(&asked.path)?;
+    let admitted = is_folder.then(|| admit(dav, &asked)).transpose()?;
     if is_folder {
         check_members(dav, &asked.caller, Right::FilesWrite, &asked.path).await?;
     }
@@ -31,6 +34,7 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
     still(dav, &asked, &path.to_read(), Some(is_folder)).await?;
     let (dav, gone) = (dav.clone(), asked.path.clone());
     to_completion(async move {
+        let _admitted = admitted;
         let _turns = dav.store.turns().await;
         if hold.is_shared() {
             still(&dav, &asked, &path.to_read(), Some(is_folder)).await?;
@@ -51,10 +55,12 @@ struct Way {
     is_folder: bool,
     /// Whether the target exists and is a folder: `None` if it does not exist.
     replaces_folder: Option<bool>,
+    /// Counts the operation, if it can take long.
+    _admitted: Option<Sending>,
 }
 
 impl Way {
-    async fn of(dav: &Dav, asked: &Asked) -> Result<Self, Refusal> {
+    async fn of(dav: &Dav, asked: &Asked, is_copy: bool) -> Result<Self, Refusal> {
         let (to, says_folder) = place::destination(&asked.parts)?;
         let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
         let found = dav.find(&from).await?.ok_or_else(Refusal::missing)?;
@@ -87,10 +93,12 @@ impl Way {
         }
         let replaces_folder = there.map(|there| matches!(there, Found::Folder));
         dav.check_parent_of(&asked.caller, &to).await?;
+        let is_long = is_copy || is_folder || replaces_folder == Some(true);
+        let _admitted = is_long.then(|| admit(dav, asked)).transpose()?;
         if replaces_folder == Some(true) {
             check_members(dav, &asked.caller, Right::FilesWrite, &to).await?;
         }
-        Ok(Self { to, is_folder, replaces_folder })
+        Ok(Self { to, is_folder, replaces_folder, _admitted })
     }
 
     /// Checks that the target did not change before it was locked, and checks the rights to its content again. From
@@ -113,7 +121,7 @@ pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
         Some(Depth::Zero) => false,
         Some(Depth::One) => return Err(Refusal::invalid("Depth of COPY must be 0 or infinity")),
     };
-    let way = Way::of(dav, &asked).await?;
+    let way = Way::of(dav, &asked, true).await?;
     if way.is_folder && is_deep {
         check_members(dav, &asked.caller, Right::FilesRead, &asked.path).await?;
     }
@@ -149,7 +157,7 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
     }
     not_root(&asked.path)?;
     let from = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
-    let way = Way::of(dav, &asked).await?;
+    let way = Way::of(dav, &asked, false).await?;
     if way.is_folder {
         check_members(dav, &asked.caller, Right::FilesWrite, &asked.path).await?;
     }
@@ -173,6 +181,11 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
         Ok(done(is_new))
     })
     .await
+}
+
+/// Counts an operation that can use a thread for a long time.
+fn admit(dav: &Dav, asked: &Asked) -> Result<Sending, Refusal> {
+    Ok(dav.app.answers.tree(&Client::of_request(&dav.app, &asked.parts))?)
 }
 
 /// Returns the limits for a copied or moved folder. Within them, each file in it can still be changed and removed.

@@ -1,4 +1,4 @@
-//! All locks of files, and taking one away.
+//! Endpoints for administrators: list all locks on files, and revoke one.
 
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, Uri};
@@ -14,6 +14,7 @@ use crate::content::FilePath;
 use crate::dialect::{cursor, grip};
 use crate::engine::{Filter, ListLocks, Standing};
 use crate::http::pieces::PIECE_BYTES;
+use crate::operator;
 
 type Answer = Result<Response, Refusal>;
 
@@ -32,15 +33,16 @@ pub(super) async fn list(State(files): State<Files>, caller: Caller, uri: Uri) -
     let mut after = cursor.map(|c| cursor::parse(&c).ok_or_else(not_ours)).transpose()?;
     let (mut last, mut is_over) = (None, false);
     let (mut locks, mut n_bytes) = (Vec::new(), 0);
-    // A page that is full ends here, whatever was asked for: the cursor leads on.
+    // A page ends when its bytes are used up, even below the requested limit. The client continues with the cursor.
     while !is_over && locks.len() < limit && n_bytes < PIECE_BYTES {
         let filter = filter(&files, limit - locks.len(), after);
-        // Whoever sees this list is about to take something away.
+        // The purpose of this list is to revoke locks, so it requires that right.
         let list = caller.permit_list(Right::Revoke, ListLocks(filter))?;
         let page = files.app.engine.ask(list).await?;
         n_bytes += page.n_bytes;
         locks.extend(page.locks.iter().filter_map(|(key, view)| shown(&files, key, view)));
-        // Only what was shown may be told: the name the engine goes on after need not be the reader's to see.
+        // The cursor is the last name in this response. The engine's own cursor can be a name that the caller cannot
+        // see.
         last = page.locks.last().map(|(key, _)| cursor::of(&key.name)).or(last);
         (is_over, after) = (page.next.is_none(), page.next);
     }
@@ -64,7 +66,7 @@ fn filter(files: &Files, n_max: usize, after: Option<Box<str>>) -> Filter {
 
 fn shown(files: &Files, key: &LockKey, view: &LockView) -> Option<LockShown> {
     let lease: &LeaseView = view.holders.first()?;
-    // Of a path too long for a lock's name, the lease has the whole.
+    // If the path is too long for a lock's name, the lease contains the whole path.
     let whole = grip::path_of(lease).filter(|path| path.len() > files.app.limits.name_bytes_max);
     Some(LockShown::new(&files.app, whole.as_deref().unwrap_or(&key.name), lease))
 }
@@ -80,7 +82,8 @@ pub(super) async fn revoke(State(files): State<Files>, caller: Caller, uri: Uri)
         return Err(Refusal::no_lock());
     }
     grip::loosen(&files.app, &lock, &caller, &ended).await;
-    files.app.note(&caller, "revoke", |act| act.on(&lock));
+    let is_from_others = operator::is_from_others(&caller, &ended);
+    files.app.note_taken(&caller, "revoke", is_from_others, |act| act.on(&lock));
     let body = Done { message: "Lock revoked", path: path.as_str() };
     Ok(wire::answer(StatusCode::OK, body))
 }

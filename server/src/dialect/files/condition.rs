@@ -1,4 +1,4 @@
-//! Conditions on what a file is: `If-Match` and its kin.
+//! Conditional requests: `If-Match` and similar headers.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,33 +9,33 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use crate::content::Facts;
 
-/// What a condition makes of a request.
+/// The result of checking the conditions of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::dialect) enum Precondition {
-    /// Go on.
+    /// The request can proceed.
     Holds,
-    /// The reader has it already.
+    /// The client already has this version of the file.
     NotModified,
-    /// The file is not what it was thought to be.
+    /// The file has another version than the request requires.
     Fails,
 }
 
-/// What is told of one that fails.
+/// The error message for a condition that fails.
 pub(in crate::dialect) const UNMET: &str =
     "If-Match, If-None-Match or If-Unmodified-Since does not hold for it; nothing was changed";
 
-/// The entity tag of a content.
+/// Returns the entity tag of a version of a file.
 pub(in crate::dialect) fn tag(facts: &Facts) -> String {
     format!("\"{}\"", facts.version)
 }
 
-/// When a content was written, as HTTP says it.
+/// Returns a modification time in the format of HTTP headers.
 pub(in crate::dialect) fn date(modified_ms: i64) -> String {
     let since = Duration::from_millis(u64::try_from(modified_ms).unwrap_or(0));
     httpdate::fmt_http_date(UNIX_EPOCH + since)
 }
 
-/// May this request change a file that is now `facts`, or not there?
+/// Checks whether a request can change a file. `facts` is its current version, or `None` if the file does not exist.
 pub(in crate::dialect) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, facts, str::trim),
@@ -46,7 +46,7 @@ pub(in crate::dialect) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -
     if wanted_holds && !unwanted_holds { Precondition::Holds } else { Precondition::Fails }
 }
 
-/// Does this request want to read a file that is now `facts`?
+/// Checks whether a request should be sent the file whose current version is `facts`.
 pub(in crate::dialect) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, Some(facts), str::trim),
@@ -62,7 +62,7 @@ pub(in crate::dialect) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precond
     if is_known { Precondition::NotModified } else { Precondition::Holds }
 }
 
-/// Is the part a client has a part of this content?
+/// Checks `If-Range`: returns whether the part that the client already has is from this version of the file.
 pub(in crate::dialect) fn range_holds(headers: &HeaderMap, facts: &Facts) -> bool {
     let Some(text) = headers.get(IF_RANGE) else { return true };
     match time(headers, IF_RANGE) {
@@ -73,11 +73,11 @@ pub(in crate::dialect) fn range_holds(headers: &HeaderMap, facts: &Facts) -> boo
 
 fn is_unmodified(headers: &HeaderMap, facts: Option<&Facts>) -> bool {
     let since = time(headers, IF_UNMODIFIED_SINCE);
-    // Of what is not there, nobody knows when it changed.
+    // A file that does not exist has no modification time.
     since.zip(facts).is_none_or(|(since, facts)| seconds(facts) <= since)
 }
 
-/// All values of a header as one list.
+/// Joins all values of a header into one list.
 fn of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<_> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
     (!values.is_empty()).then(|| String::from_utf8_lossy(&values.join(&b',')).into_owned())
@@ -89,13 +89,13 @@ fn matches(tags: &str, facts: Option<&Facts>, read: fn(&str) -> &str) -> bool {
     tags.split(',').map(read).any(|text| text == "*" || text == tag)
 }
 
-/// A tag whose weakness does not matter: nobody is asked to change anything.
+/// Returns a tag without its weak prefix. Weak tags are compared like strong ones, except in `If-Match`.
 fn strong(tag: &str) -> &str {
     let tag = tag.trim();
     tag.strip_prefix("W/").unwrap_or(tag)
 }
 
-/// Whole seconds since 1970. A header that says no time says nothing.
+/// Parses a date header to whole seconds since 1970. An invalid date is ignored.
 fn time(headers: &HeaderMap, name: HeaderName) -> Option<i64> {
     let text = headers.get(name)?.to_str().ok()?;
     let at: SystemTime = httpdate::parse_http_date(text).ok()?;
@@ -110,7 +110,6 @@ fn seconds(facts: &Facts) -> i64 {
 mod tests {
     use super::*;
 
-    /// Written at 1994-11-06T08:49:37.5Z.
     fn facts() -> Facts {
         let modified_ms = 784_111_777_500;
         Facts { size: 10, modified_ms, version: "v1".into(), kind: "text/plain".into() }

@@ -1,4 +1,4 @@
-//! What this dialect answers, for the contract.
+//! This dialect's chapter of the OpenAPI document.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use super::wire::{
 use crate::app::App;
 use crate::contract::{Chapter, Operation, cursor, text, whole};
 
-/// What may be wrong with any request.
+/// Error statuses that any request can return.
 const ANY: &[u16] = &[400, 401, 500, 503];
 const PAGE_MAX: u64 = 1000;
 
@@ -64,7 +64,7 @@ fn admin() -> [Operation; 2] {
     ]
 }
 
-/// What can be done at a path.
+/// Returns the operations on a path.
 fn files(path: &str, suffix: &str) -> Vec<Operation> {
     let on_path = |method, id: &str, summary| {
         let operation = Operation::new(method, path, format!("{id}{suffix}"), summary);
@@ -129,7 +129,7 @@ fn conditional(operation: Operation, headers: &[&str]) -> Operation {
     })
 }
 
-/// What `?lock=` adds.
+/// Adds the `lock` parameter and its responses.
 fn lockable(operation: Operation) -> Operation {
     let operations = json!({"type": "string", "enum": ["acquire", "release", "refresh", "status"]});
     operation

@@ -1,4 +1,4 @@
-//! From every kind of "no" to a status and a body.
+//! Error responses: converts all errors to a status and a body.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -18,16 +18,16 @@ use crate::http::answers::TooMuch;
 
 const BAD_SESSION: &str = "Invalid session";
 
-/// An error answer of this dialect.
+/// An error response of this dialect.
 #[derive(Debug)]
 pub(in crate::dialect) enum Refusal {
-    /// Somebody else has the file's lock.
+    /// The file is locked by another holder.
     Locked(Box<Locked>),
     /// Anything else.
     Plain { status: StatusCode, error: String, message: String },
 }
 
-/// What is wrong, in few words and in more.
+/// An error: a short title and an explanation.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Failure {
     error: String,
@@ -39,68 +39,68 @@ impl Refusal {
         Self::Plain { status, error: error.into(), message: message.into() }
     }
 
-    /// The request makes no sense.
+    /// Returns the error for an invalid request.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad request", message)
     }
 
-    /// Nobody asks.
+    /// Returns the error for a request that needs a session and has none.
     pub(super) fn no_session() -> Self {
         let message = "a session is required; POST /auth/session opens one";
         Self::new(StatusCode::UNAUTHORIZED, "Authentication required", message)
     }
 
-    /// Somebody asks whom nobody knows.
+    /// Returns the error for a session that is not found or has ended.
     pub(super) fn bad_session() -> Self {
         let message = "session not found, or ended";
         Self::new(StatusCode::UNAUTHORIZED, BAD_SESSION, message)
     }
 
-    /// Was the session one that nobody knows?
+    /// Returns whether the error is that the session is not found or has ended.
     pub(super) fn is_bad_session(&self) -> bool {
         matches!(self, Self::Plain { error, .. } if error == BAD_SESSION)
     }
 
-    /// There is no such file or folder.
+    /// Returns the error for a file or folder that does not exist.
     pub(super) fn missing() -> Self {
         Self::new(StatusCode::NOT_FOUND, "Not found", "there is no such file or folder")
     }
 
-    /// Neither this session nor any other has the lock.
+    /// Returns the error for a lock that this session does not hold.
     pub(super) fn no_lock() -> Self {
         let error = "No lock found or not owned by this session";
         Self::new(StatusCode::NOT_FOUND, error, "nothing was changed")
     }
 
-    /// The file is not what the client thought it was.
+    /// Returns the error for a condition of the request that does not hold.
     pub(super) fn precondition() -> Self {
         let message = "If-Match or If-None-Match does not hold for this file; nothing was changed";
         Self::new(StatusCode::PRECONDITION_FAILED, "Precondition failed", message)
     }
 
-    /// There is no such part of the file.
+    /// Returns the error for a range that begins after the end of the file.
     pub(super) fn beyond(size: u64) -> Self {
         let message = format!("the file has {size} bytes");
         Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "No such range", message)
     }
 
-    /// The body is larger than a file may be.
+    /// Returns the error for a body that is larger than the maximum file size.
     pub(super) fn too_large(bytes_max: u64) -> Self {
         let message = format!("a file can have at most {bytes_max} bytes (files-bytes-max)");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", message)
     }
 
-    /// What was sent cannot be kept.
+    /// Returns the error for content that cannot be stored for lack of space.
     fn no_room(message: String) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "Insufficient storage", message)
     }
 
-    /// The file was there when the request began, and is not any more.
+    /// Returns the error for a file that was removed after the request began.
     pub(super) fn removed_meanwhile() -> Self {
         Self::conflict("the file was removed meanwhile; nothing was changed, repeat the request")
     }
 
-    /// The lock is another's, or in another's way.
+    /// Returns the error for a request that conflicts with a lock or with the current files.
     fn conflict(message: &str) -> Self {
         Self::new(StatusCode::CONFLICT, "Conflict", message)
     }
@@ -239,7 +239,7 @@ impl From<Unreceived> for Refusal {
     }
 }
 
-/// For rejections that say nothing of who has the lock.
+/// Converts rejections that do not name the holder of the lock.
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
         match rejection {
@@ -255,7 +255,7 @@ impl From<Rejection> for Refusal {
     }
 }
 
-/// For obstacles that say nothing of who has the lock.
+/// Converts obstacles to errors that do not name the holder of the lock.
 impl From<Obstacle> for Refusal {
     fn from(obstacle: Obstacle) -> Self {
         match obstacle {

@@ -1,4 +1,4 @@
-//! Folders: what is in them, and making them.
+//! Endpoints for folders: list a folder, and create one.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -11,14 +11,14 @@ use super::{Files, to_completion, write};
 use crate::auth::Permitted;
 use crate::content::{Entry, FilePath, Reach, ToRead, ToWrite};
 
-/// Most on one page, and the default.
+/// Maximum entries on one page, and the default.
 const PAGE_MAX: usize = 1000;
-/// About how much one page has.
+/// Approximate size of a page.
 const PAGE_BYTES: usize = 256 * 1024;
 
 type Answer = Result<Response, Refusal>;
 
-/// How many entries a request wants.
+/// Returns the requested number of entries per page.
 pub(super) fn page(limit: Option<&str>) -> Result<usize, Refusal> {
     let Some(limit) = limit else { return Ok(PAGE_MAX) };
     let wanted = limit.parse().ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
@@ -35,7 +35,7 @@ pub(super) async fn list(
     let folder = folder.into_inner().into_path().into_folder();
     let mut listing =
         files.blocking(move |content| content.list(&asked, cursor.as_deref(), limit)).await?;
-    // A page that is full ends here, whatever was asked for: the cursor leads on.
+    // A page ends when its bytes are used up, even below the requested limit. The client continues with the cursor.
     let n_shown = n_shown(&folder, &listing.entries);
     listing.has_more |= n_shown < listing.entries.len();
     listing.entries.truncate(n_shown);
@@ -48,9 +48,9 @@ pub(super) async fn list(
     Ok(wire::answer(StatusCode::OK, body))
 }
 
-/// How many entries fit a page: each is shown with its whole path.
+/// Returns how many entries fit on a page. Each is shown with its whole path.
 fn n_shown(folder: &FilePath, entries: &[Entry]) -> usize {
-    /// What is shown of an entry beside its path, about.
+    /// Approximate size of an entry without its path.
     const ENTRY_BYTES: usize = 128;
     let mut n_bytes = 0;
     let fits = |entry: &&Entry| {

@@ -1,4 +1,4 @@
-//! The lock on a file while it is being written.
+//! Locks on files while they are being written.
 
 use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Rejection, Secret, Timestamp};
 
@@ -14,31 +14,31 @@ use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
 use crate::dialect::{Dialect, owner};
 use crate::engine::{ReadLock, Undelivered};
 
-/// A session's lock on a file or folder, and what else a change takes. Dropped, it is given back if this change took
-/// it.
+/// A session's lock on a file or folder, and the other locks that a change needs. When dropped, it releases the locks
+/// that this change acquired.
 pub(super) struct Hold {
     files: Files,
     caller: Caller,
     key: LockKey,
     lock: Grip,
-    /// This change took it, so this change gives it back however it ends.
+    /// Whether this change acquired the lock, and so releases it however the change ends.
     is_ours: bool,
-    /// What the lock the session has does not cover. The change took it.
+    /// The parts that the session's lock does not cover. This change acquired them.
     beside: Option<Grip>,
     deadline: Option<Timestamp>,
 }
 
-/// What a change does to the folder around.
+/// How a change affects the parent folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Change {
-    /// Nothing: the file is there, and stays.
+    /// Not at all: the file exists and stays.
     Content,
-    /// Something is added to it or removed.
+    /// A member is added to the folder or removed from it.
     Member,
 }
 
 impl Hold {
-    /// Takes the lock, or goes on with the one the session has.
+    /// Acquires the lock, or renews the one that the session already holds.
     pub(super) async fn take(
         files: &Files,
         session: &Session,
@@ -61,12 +61,12 @@ impl Hold {
             }
             taken => taken.map_err(|obstacle| refused(app, obstacle))?,
         };
-        // From here on it is the change's, which gives it back itself: it may have been renewed by then.
+        // From here on, the change releases the lock itself, because the lock might have been renewed in the meantime.
         undelivered.into_iter().for_each(Undelivered::delivered);
         Ok(hold(lock, true, None))
     }
 
-    /// The same, with the parts that the session's lock does not cover.
+    /// Also acquires the parts that the session's lock does not cover.
     async fn with_rest(
         mut self,
         session: &Session,
@@ -85,8 +85,8 @@ impl Hold {
         Ok(self)
     }
 
-    /// Makes sure that the lock lasts long enough to publish what was written. If it was lost meanwhile,
-    /// somebody else may have written, and this write must not.
+    /// Makes sure that the lock lasts long enough to publish the change. Fails if the lock was lost in the meantime:
+    /// another client might have written, so this change must not be published.
     pub(super) async fn secure(&mut self) -> Result<(), Refusal> {
         let app = &self.files.app;
         let grips: Vec<_> = std::iter::once(&self.lock).chain(&self.beside).collect();
@@ -100,20 +100,21 @@ impl Hold {
         }
     }
 
-    /// Tells at any moment whether it is certain that nobody else has the lock: whoever asks may have slept.
+    /// Returns a check of whether no other client can have acquired the lock yet. The thread that publishes calls it
+    /// last, because it might have been suspended before.
     pub(super) fn watch(&self) -> impl Fn() -> bool + Send + 'static {
         let (engine, deadline) = (self.files.app.engine.clone(), self.deadline);
         move || deadline.is_none_or(|deadline| engine.now() < deadline)
     }
 
-    /// Writes a change to the audit files.
+    /// Records a change in the audit files.
     pub(super) fn note(&self, act: &'static str, path: &FilePath, more: impl FnOnce(Act) -> Act) {
         let app = &self.files.app;
         let lock = governing(app, path);
         app.note_of(Kind::Content, &self.caller, act, |act| more(act.on(&lock)));
     }
 
-    /// The lock was lost; to whom, if to anybody.
+    /// Returns the error for a lock that was lost. It names the new holder, if there is one.
     pub(super) async fn lost(&mut self) -> Refusal {
         let app = &self.files.app;
         match look(&self.files, &self.caller, self.key.clone()).await {
@@ -129,15 +130,15 @@ impl Hold {
         }
     }
 
-    /// The write is done, and so is the lock, also one that was taken before.
+    /// Releases the lock after a write, even if the session held it before.
     pub(super) async fn give_back(mut self) -> Result<(), Refusal> {
         self.is_ours = true;
         self.leave().await
     }
 
-    /// The lock stays with the session if it was taken before this change.
+    /// Releases what this change acquired. A lock that the session held before stays held.
     pub(super) async fn leave(mut self) -> Result<(), Refusal> {
-        // If it was refused: whoever took the lock away meanwhile was later than the change.
+        // Rejections are ignored: if the lock was revoked in the meantime, that happened after the change.
         if let Some(beside) = self.beside.take() {
             beside.release(&self.files.app, &self.caller).await?;
         }
@@ -157,7 +158,7 @@ impl Drop for Hold {
     }
 }
 
-/// Takes a file's lock for a session, or renews it if the session has it.
+/// Acquires a file's lock for a session, or renews it if the session already holds it.
 pub(super) async fn acquire(
     files: &Files,
     session: &Session,
@@ -184,7 +185,7 @@ async fn take(
 ) -> Result<(Grip, Option<Undelivered>), Obstacle> {
     let app = &files.app;
     let lock = path.lock(app);
-    // The lock of a long path goes by another name; the path itself is kept with the lease.
+    // The lock of a long path has a shortened name, so the path itself is stored with the lease.
     let metadata = (*lock.name != *path.as_str()).then(|| path.as_str().as_bytes().into());
     let terms = Terms {
         owner: session.owner(),
@@ -198,13 +199,13 @@ async fn take(
     Grip::take(app, &session.caller, vec![governing(app, path)], extent, terms).await
 }
 
-/// What whoever changes a path has a right to.
+/// Returns the lock on which a caller needs a right to change this path.
 fn governing(app: &App, path: &FilePath) -> LockKey {
     LockKey::new(app.dialect.files.namespace.clone(), path.as_str())
 }
 
-/// Can the session proceed if it already holds the lock? In maintenance no lock is granted, but held locks remain
-/// valid.
+/// Returns whether the session can proceed if it already holds the lock. In maintenance no lock is granted, but held
+/// locks remain valid.
 fn is_for_holder(obstacle: &Obstacle, session: &Session) -> bool {
     match obstacle {
         Obstacle::Held(way) => is_own(way, session),
@@ -213,13 +214,13 @@ fn is_for_holder(obstacle: &Obstacle, session: &Session) -> bool {
     }
 }
 
-/// Is it this session that is in its own way?
+/// Returns whether the conflicting lock belongs to this session.
 fn is_own(way: &InTheWay, session: &Session) -> bool {
     let dialect = way.holding.lease.map(|(dialect, _)| dialect);
     way.holding.owner == Some(session.owner()) && dialect == Some(Dialect::Files.number())
 }
 
-/// The lock that the session has on a file. Whoever may not look can still see what is their own.
+/// Returns the lock that the session holds on a file. It needs no right to read: every caller can see its own locks.
 pub(super) async fn own(
     files: &Files,
     session: &Session,
@@ -235,7 +236,7 @@ pub(super) async fn own(
     Ok(view.holders.into_iter().find(is_own).map(|lease| Grip::of(of, lease)))
 }
 
-/// The same, and it lasts as long as if it had just been taken.
+/// Returns the same lock, renewed for the full TTL.
 pub(super) async fn renewed(
     files: &Files,
     session: &Session,
@@ -267,7 +268,7 @@ fn in_grace(app: &App, owner: &Owner, expired_at: Timestamp, grace_until: Timest
     locked
 }
 
-/// A lock as it durably is.
+/// Reads the durable state of a lock.
 pub(super) async fn look(
     files: &Files,
     caller: &Caller,
@@ -277,7 +278,7 @@ pub(super) async fn look(
     Ok(*files.app.engine.ask(read).await??)
 }
 
-/// Who is in the way, if anybody.
+/// Returns the holder of a lock, if there is one.
 pub(super) fn holder(app: &App, view: &LockView) -> Option<Locked> {
     view.holders.first().map(|lease| Locked::by(app, lease))
 }

@@ -1,4 +1,4 @@
-//! A file's lock by itself: `?lock=acquire`, `release`, `refresh`, `status`.
+//! Operations on a file's lock alone: `?lock=acquire`, `release`, `refresh` or `status`.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ use crate::door;
 
 type Answer = Result<Response, Refusal>;
 
-/// What to do with a lock.
+/// An operation on a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Acquire,
@@ -41,9 +41,9 @@ pub(super) async fn operate(
     path: &FilePath,
     operation: Operation,
 ) -> Answer {
-    // Even of what cannot be locked, only those are told who may ask.
+    // The session is checked first: only clients with a valid session learn which paths cannot be locked.
     session.look(files).await?;
-    // Whoever may not look can still give back what they have.
+    // A caller without the right to read can still release or refresh its own lock.
     let looked = session.caller.permit(ToRead::new(&files.app, path.clone()));
     if operation == Operation::Status || operation == Operation::Acquire {
         looked.as_ref().map_err(Clone::clone)?;
@@ -101,7 +101,7 @@ fn done(message: &'static str, path: &FilePath) -> Response {
     wire::answer(StatusCode::OK, Done { message, path: path.as_str() })
 }
 
-/// Nothing of this session's is there: somebody else's, or nothing at all.
+/// Returns the error for a lock that this session does not hold: another holder has it, or it is free.
 async fn not_ours(files: &Files, session: &Session, path: &FilePath) -> Refusal {
     match hold::look(files, &session.caller, path.lock(&files.app)).await {
         Ok(view) => match holder(&files.app, &view) {

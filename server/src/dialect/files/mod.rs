@@ -1,7 +1,8 @@
-//! A small file store with locks: `/auth/session`, `/admin/locks`, `/files/...`, and every path that is nobody else's.
+//! The files dialect, a small file store with locks: `/auth/session`, `/admin/locks`, `/files/...`, and every path that
+//! does not belong to another protocol.
 //!
-//! Whoever writes a file has its lock, in a session. The content is published under the lock and durably, or not
-//! at all.
+//! A client writes a file under the file's lock, in a session. The content is published durably while the lock is held,
+//! or not at all.
 
 mod admin;
 pub(super) mod condition;
@@ -40,30 +41,30 @@ use lock::Operation;
 use read::Unserved;
 use session::Session;
 
-/// What a file's path can be asked with.
+/// The methods that the path of a file accepts.
 const METHODS: &str = "GET,HEAD,PUT,DELETE,POST";
 type Answer = Result<Response, Refusal>;
 
-/// The first words of its paths; every other path is a file's.
+/// The first segments of the paths that belong to this dialect. Every other path is a file.
 pub(super) const WORDS: &[&str] = &["auth", "admin", "files"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be told.
+/// The settings of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The namespace of the files' locks.
+    /// The namespace of the locks on files.
     pub namespace: Arc<str>,
-    /// How long a file stays locked.
+    /// TTL of a lock on a file.
     pub lock_ttl: Span,
-    /// How long a session lasts.
+    /// TTL of a session.
     pub session_ttl: Span,
-    /// Largest file, in bytes.
+    /// Maximum size of a file, in bytes.
     pub bytes_max: u64,
-    /// May anybody read files, without a session?
+    /// Whether clients can read files without a session.
     pub is_public: bool,
-    /// Most bytes of all files together.
+    /// Maximum size of all files together, in bytes.
     pub quota: u64,
-    /// Bytes of the disk that uploads leave free; `None`: a twentieth of it, and at least 256 MiB.
+    /// Bytes of disk space that uploads leave free; `None`: 5% of the disk, and at least 256 MiB.
     pub free_space_min: Option<u64>,
 }
 
@@ -94,12 +95,12 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .with_state(files)
 }
 
-/// For every path that is nobody's, if this dialect is spoken.
+/// Serves every path that belongs to no protocol. `None` if this dialect is off.
 pub(crate) fn rest(app: &App) -> Option<MethodRouter> {
     Files::of(app).map(|files| any(serve).with_state(files))
 }
 
-/// What the handlers of this dialect use.
+/// The state that the handlers of this dialect share.
 #[derive(Clone)]
 pub(super) struct Files {
     app: App,
@@ -111,7 +112,7 @@ impl Files {
         Some(Self { app: app.clone(), store: app.content.clone()? })
     }
 
-    /// Runs what blocks where that is allowed.
+    /// Runs blocking work on a thread that is allowed to block.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
@@ -124,18 +125,18 @@ impl Files {
         self.blocking(move |content| content.find(&path)).await
     }
 
-    /// Does it say so, or is it one?
+    /// Returns whether the path names a folder, by a trailing slash or because a folder exists there.
     async fn is_folder(&self, path: &Permitted<ToRead>) -> Result<bool, Refusal> {
         Ok(path.is_folder() || matches!(self.find(path).await?, Some(Found::Folder)))
     }
 
-    /// Waits until nobody else publishes at this path, and lets nobody until dropped.
+    /// Waits until no other request publishes at this path, and blocks others until the guard is dropped.
     async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
         self.store.turn(path).await
     }
 }
 
-/// What a query may say. A misspelt `lock` must not look like a read.
+/// The query parameters. Unknown ones are an error: a misspelled `lock` must not be treated as a read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Params {
@@ -144,11 +145,11 @@ struct Params {
     cursor: Option<String>,
 }
 
-/// Any path that may be a file's.
+/// Serves any path that can be a file.
 async fn serve(State(files): State<Files>, request: Request) -> Response {
     let path = match FilePath::of(request.uri()) {
         Ok(path) => path,
-        // Not ours, so not in our shape.
+        // The path does not belong to this dialect, so neither does the error format.
         Err(NoPath::Reserved) => return app::nothing_here().await,
         Err(bad) => return Refusal::from(bad).into_response(),
     };
@@ -158,7 +159,7 @@ async fn serve(State(files): State<Files>, request: Request) -> Response {
 async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
     let method = request.method().clone();
     let is_read = method == Method::GET || method == Method::HEAD;
-    // First of all: whatever else is said with a method that is none of ours does not matter.
+    // Unsupported methods are rejected first, whatever else is wrong with the request.
     if !is_read && ![Method::PUT, Method::DELETE, Method::POST].contains(&method) {
         return Ok(([(header::ALLOW, METHODS)], wrong_method().await).into_response());
     }
@@ -209,7 +210,7 @@ async fn read(
             session.look(files).await?;
             session.caller
         }
-        // Whoever is asked who they are reads by their own rights, with a session or without.
+        // With authentication, a caller reads by its own rights, with or without a session.
         None if caller.is_asked() || files.app.dialect.files.is_public => caller,
         None => return Err(Refusal::no_session()),
     };
@@ -246,7 +247,7 @@ async fn wrong_method() -> Refusal {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", door::NOT_ALLOWED)
 }
 
-/// Goes on to the end even if whoever asked goes away: what is half done would be worse.
+/// Runs the work to its end even if the client disconnects, because a half-finished change would be worse.
 async fn to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -254,7 +255,7 @@ async fn to_completion<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(unknown)
 }
 
-/// Somebody may not do what they ask.
+/// Renders a denied request in this dialect's error format.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     error::Refusal::from(denied).into_response()
 }

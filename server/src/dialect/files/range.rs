@@ -1,20 +1,21 @@
-//! A part of a file: `Range: bytes=0-99`. One part; whoever asks for several gets the whole.
+//! Requests for a part of a file: `Range: bytes=0-99`. Only one part is supported; a request for several gets the whole
+//! file.
 
 use axum::http::HeaderMap;
 use axum::http::header::RANGE;
 
-/// What to send of a file.
+/// The part of a file to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
-    /// All of it.
+    /// The whole file.
     Whole,
     /// From the first byte to the last, both included.
     Bytes(u64, u64),
-    /// There is no such part.
+    /// The part begins after the end of the file.
     Beyond,
 }
 
-/// What a request asks for of a file of this size. What is no range is as if it were not there.
+/// Returns the part that a request wants of a file of this size. An invalid range is ignored.
 pub(super) fn of(headers: &HeaderMap, size: u64) -> Part {
     let text = headers.get(RANGE).and_then(|value| value.to_str().ok());
     text.and_then(|text| parse(text, size)).unwrap_or(Part::Whole)
@@ -51,7 +52,7 @@ fn within(first: u64, last: u64, size: u64) -> Part {
     if first >= size { Part::Beyond } else { Part::Bytes(first, last.min(size - 1)) }
 }
 
-/// Digits only. What is larger than any file is as good as the largest number.
+/// Parses digits. A number that is too large becomes the largest one, which is larger than any file.
 fn number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! Reading files: whole or a part, or not at all if the reader has them already.
+//! Sends files: the whole file, a part of it, or only that the client's copy is current.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -9,16 +9,16 @@ use super::range::{self, Part};
 use crate::content::{Facts, Readable, stream};
 use crate::http::answers::Sending;
 
-/// Why nothing of a file is sent. Each dialect says it in its own shape.
+/// Why no content is sent. Each dialect renders it in its own format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::dialect) enum Unserved {
     /// A condition of the request does not hold.
     Precondition,
-    /// It has no more than this many bytes, and the part that was asked for begins after them.
+    /// The file has only this many bytes, and the requested part begins after them.
     Beyond(u64),
 }
 
-/// A file as an answer. `sending` was taken before the file was opened.
+/// Returns the response with the content of a file. `sending` was admitted before the file was opened.
 pub(in crate::dialect) fn answer(
     headers: &HeaderMap,
     facts: &Facts,
@@ -33,7 +33,7 @@ pub(in crate::dialect) fn answer(
         }
         Precondition::Holds => {}
     }
-    // A part of nothing is asked for only by those who want a body.
+    // Ranges apply only to requests with a response body, so `HEAD` ignores them.
     let is_part = !is_head && condition::range_holds(headers, facts);
     let part = if is_part { range::of(headers, facts.size) } else { Part::Whole };
     let (status, first, length) = match part {
@@ -45,7 +45,7 @@ pub(in crate::dialect) fn answer(
     let mut response = (status, described(facts), body).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, length.into());
-    // A media type that cannot be said in a header was never accepted in one.
+    // The type was read from a header, so it is a valid header value.
     if let Ok(kind) = facts.kind.parse() {
         headers.insert(header::CONTENT_TYPE, kind);
     }
@@ -57,8 +57,8 @@ pub(in crate::dialect) fn answer(
     Ok(response)
 }
 
-/// What is said of a file whatever is sent of it. Files come from anybody and are shown beside the server's own
-/// pages: a browser must not run them.
+/// Returns the headers of every response about a file. Any client with the right to write can upload files, which share
+/// an origin with the server's own pages. So browsers must not run their content.
 fn described(facts: &Facts) -> impl axum::response::IntoResponseParts + use<> {
     [
         (header::ETAG, condition::tag(facts)),
@@ -70,7 +70,7 @@ fn described(facts: &Facts) -> impl axum::response::IntoResponseParts + use<> {
     ]
 }
 
-/// Where a part would have to begin, for those who asked for one beyond the end.
+/// Returns the header that tells the client the size of the file, for ranges that begin after its end.
 pub(in crate::dialect) fn content_range(size: u64) -> [(header::HeaderName, String); 1] {
     [(header::CONTENT_RANGE, format!("bytes */{size}"))]
 }

@@ -1,4 +1,4 @@
-//! Sessions: who may write, and whose locks end together.
+//! Sessions. Clients write files in a session, and the session's locks end with it.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -26,31 +26,32 @@ use crate::http::forwarded;
 const COOKIE: &str = "hengdang_session";
 /// The cookie's name over TLS: browsers accept it from this host only, so no other host of the domain can set it.
 const HOST_COOKIE: &str = "__Host-hengdang_session";
-/// The bytes of an id that others may see, and those that prove it.
+/// Length of the part of an id that other clients can see, and of the part that proves it.
 const SHOWN_BYTES: usize = 10;
 const SECRET_BYTES: usize = 32;
 
-/// The longest a session lasts that was opened with an API key or by somebody who is signed in.
+/// Maximum lifetime of a session opened with an API key or by a signed-in user.
 const WITH_KEY: Span = Span::from_secs(7 * 24 * 3600);
-/// And with a token, or by a proxy's word.
+/// Maximum lifetime of a session opened with a token or through an authenticating proxy.
 const WITH_TOKEN: Span = Span::from_secs(12 * 3600);
 
 type Answer = Result<Response, Refusal>;
 
-/// The session a request comes with. Whether it is still there, the engine knows.
+/// The session that a request names. Only the engine knows whether it still exists.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     /// Hash of the whole id.
     pub(super) digest: SessionDigest,
-    /// The part of the id others may see: it names the owner.
+    /// The part of the id that other clients can see. It names the owner.
     pub(super) shown: String,
-    /// Who comes with it.
+    /// The caller that uses the session.
     pub(super) caller: Caller,
 }
 
 impl Session {
-    /// What a request says. If nobody is asked who they are an `Authorization` header is meant, and a cookie may be a
-    /// leftover; otherwise two sessions are one too many, and cookies count only where nobody can take them.
+    /// Returns the session that a request names. Without authentication, an `Authorization` header takes precedence,
+    /// because a cookie may be left over. With authentication, two different sessions are an error, and a cookie counts
+    /// only where it cannot be intercepted.
     fn of(parts: &Parts, files: &Files, caller: &Caller) -> Result<Option<Self>, Refusal> {
         let headers = &parts.headers;
         let cookie = || match caller.is_asked() && !Arrival::of(parts).is_private {
@@ -58,7 +59,7 @@ impl Session {
             false => only_cookie(headers, is_tls(files, parts)),
         };
         let id = match headers.get(header::AUTHORIZATION) {
-            // An API key says who asks; it is not a session.
+            // The header contains a credential such as an API key, not a session.
             Some(_) if caller.is_asked() && !caller.is_foreign() => cookie()?,
             Some(value) => {
                 let id = bearer(value).ok_or_else(Refusal::bad_session)?;
@@ -80,17 +81,17 @@ impl Session {
         is_id.then(|| Self { digest, shown: id[..2 * SHOWN_BYTES].into(), caller })
     }
 
-    /// Whose locks it takes. Every session is an owner of its own.
+    /// Returns the owner of the session's locks. Every session is a separate owner.
     pub(super) fn owner(&self) -> Owner {
         owner::of(&self.caller, &self.shown)
     }
 
-    /// Its id as others see it.
+    /// Returns the id as other clients see it.
     pub(super) fn short(&self) -> String {
         format!("{}...", self.shown)
     }
 
-    /// The same with who it belongs to: whoever comes with a session is whoever opened it.
+    /// Sets the caller to the one that opened the session, so that every request in it has that caller's rights.
     async fn known(self, files: &Files, parts: &Parts) -> Result<Self, Refusal> {
         if !self.caller.is_asked() {
             return Ok(self);
@@ -107,7 +108,7 @@ impl Session {
         Ok(Self { caller, ..self })
     }
 
-    /// All that is known of it, if it is still there.
+    /// Reads the session. Fails if it no longer exists.
     pub(super) async fn look(&self, files: &Files) -> Result<SessionRecord, Refusal> {
         let (digest, dialect) = (self.digest, Dialect::Files.number());
         let read = self.caller.own(ReadSession { digest, dialect, principal: None });
@@ -116,8 +117,8 @@ impl Session {
     }
 }
 
-/// Counts a request with whoever opened its session: the door knew its address only. What renews or releases is never
-/// refused.
+/// Counts a request against the rate quota of the caller that opened its session. Before, the request was counted only
+/// by its address. Requests that renew or release are never rejected.
 fn count(files: &Files, parts: &Parts, caller: &Caller) -> Result<(), Refusal> {
     let app = &files.app;
     let Arrival { peer, received, .. } = *Arrival::of(parts);
@@ -129,7 +130,8 @@ fn count(files: &Files, parts: &Parts, caller: &Caller) -> Result<(), Refusal> {
 }
 
 impl Session {
-    /// The session a request comes with, if it is one. An id that is nobody's may be a guess, and guesses are limited.
+    /// Returns the session of a request, if it names one. An unknown id might be a guess, so failed attempts are
+    /// limited.
     pub(super) async fn in_request(
         parts: &Parts,
         files: &Files,
@@ -214,14 +216,14 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
     let cookie = set_cookie(&files, &parts, &id, deadline.since(now).as_millis() / 1000);
     let body = shown(&files, &caller, id, deadline);
     let mut answer = wire::answer(StatusCode::CREATED, body);
-    // Where others could take it there is none; the id is in the answer too.
+    // With authentication, the cookie is set only over protected connections. The body always contains the id.
     if !caller.is_asked() || Arrival::of(&parts).is_private {
         answer.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     Ok(answer)
 }
 
-/// The id is not told again: whoever can make a browser ask this must not learn it.
+/// Shows the session, without its whole id: a page that makes a browser send this request must not learn the id.
 pub(super) async fn look(State(files): State<Files>, session: Session) -> Answer {
     let record = session.look(&files).await?;
     Ok(wire::answer(
@@ -230,7 +232,8 @@ pub(super) async fn look(State(files): State<Files>, session: Session) -> Answer
     ))
 }
 
-/// Without authentication nobody is known to have another session than the one they came with.
+/// Lists only the session of the request. Without authentication, the server cannot know which other sessions belong to
+/// the same client.
 pub(super) async fn list(State(files): State<Files>, session: Session) -> Answer {
     let record = session.look(&files).await?;
     let sessions = vec![shown(&files, &session.caller, session.short(), record.deadline)];
@@ -252,7 +255,8 @@ pub(super) async fn close(State(files): State<Files>, parts: Parts, session: Ses
     Ok((StatusCode::NO_CONTENT, headers).into_response())
 }
 
-/// What the session is opened with. It ends with it, however often it is used.
+/// Returns the credential that opens the session, with the latest time at which the session ends, however often it is
+/// used.
 fn credential(files: &Files, caller: &Caller) -> Option<Arc<Credential>> {
     let principal = caller.principal();
     let id = principal.credential();
@@ -263,7 +267,7 @@ fn credential(files: &Files, caller: &Caller) -> Option<Arc<Credential>> {
     let engine = &files.app.engine;
     let now = engine.now();
     let left = |at: i64| at.saturating_sub(engine.wall_ms_of(now)).max(0) as u64;
-    // A token that is gone in minutes opens sessions for hours, because nobody could use files otherwise.
+    // A token can expire within minutes. The session lasts for hours anyway, because files would be unusable otherwise.
     let is_key = !id.contains(':') && principal.name().starts_with("key:");
     let is_signed_in = id.starts_with("console:");
     let longest = if is_key || is_signed_in { WITH_KEY } else { WITH_TOKEN };
@@ -292,14 +296,14 @@ fn new_id() -> String {
     })
 }
 
-/// Did the client reach this server, or the proxy in front of it, over TLS?
+/// Returns whether the client connected over TLS, to this server or to the proxy in front of it.
 fn is_tls(files: &Files, parts: &Parts) -> bool {
     let Arrival { peer, link, .. } = Arrival::of(parts);
     let trusted = &files.app.http.trusted_proxies;
     forwarded::reached_by(&parts.headers, &parts.uri, *peer, link.is_tls, trusted) == "https"
 }
 
-/// What came encrypted goes back only encrypted.
+/// Returns the header that sets the cookie. If the request came over TLS, browsers send the cookie only over TLS.
 fn set_cookie(files: &Files, parts: &Parts, id: &str, seconds: u64) -> HeaderValue {
     let (name, secure) = match is_tls(files, parts) {
         true => (HOST_COOKIE, "; Secure"),

@@ -1,4 +1,4 @@
-//! What a request says of its body before it comes.
+//! Checks of the headers that describe a request body, before the body is read.
 
 use axum::http::{HeaderMap, header};
 
@@ -7,22 +7,23 @@ use super::error::Refusal;
 use crate::auth::Permitted;
 use crate::content::{Content, ToWrite};
 
-/// What a request says its body is. `None`: nothing worth keeping.
+/// Returns the media type of the body, or `None` if it is missing or says nothing about the content.
 pub(super) fn kind(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     said_kind(headers).map_err(Refusal::invalid)
 }
 
-/// The same for every dialect that takes files; or what is wrong with it, in words.
+/// Returns the media type for any dialect that stores files. The error is a message for the client.
 pub(in crate::dialect) fn said_kind(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(None) };
     let kind = kind.to_str().ok().filter(|kind| kind.contains('/'));
     let kind = kind.ok_or("the content type is not a media type")?;
-    // What curl says of everything says nothing.
+    // curl sends this type by default, so it says nothing about the content.
     let is_telling = kind != "application/x-www-form-urlencoded";
     Ok(is_telling.then(|| kind.to_owned()))
 }
 
-/// Content is kept as it comes and sent as it is kept: compressed, nobody could read it. What is wrong, in words.
+/// Rejects encoded content, with a message for the client. Content is stored and served as received, so readers could
+/// not decode it.
 pub(in crate::dialect) fn check_coding(headers: &HeaderMap) -> Result<(), &'static str> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     match codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -31,7 +32,8 @@ pub(in crate::dialect) fn check_coding(headers: &HeaderMap) -> Result<(), &'stat
     }
 }
 
-/// Refuses what is said to be too large before any of it has come. Is nothing at its path yet?
+/// Rejects a body that is announced as too large before any of it is read. Returns whether nothing exists at the path
+/// yet.
 pub(super) async fn check_size(
     files: &Files,
     path: &Permitted<ToWrite>,

@@ -1,4 +1,4 @@
-//! The shapes on the wire. Times are wall-clock milliseconds since 1970, to be shown to people.
+//! The types of the API. Times are wall-clock milliseconds since 1970, for display only.
 
 use axum::Json;
 use axum::http::{StatusCode, header};
@@ -10,23 +10,23 @@ use serde::Serialize;
 use crate::app::App;
 use crate::dialect::{Dialect, owner};
 
-/// What is said of locks and sessions is true for a moment: nobody may keep it.
+/// Builds a JSON response that must not be cached, because the state of locks and sessions changes at any time.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
-/// The file is somebody else's for now.
+/// The file is locked by another holder.
 #[derive(Serialize, JsonSchema, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::dialect) struct Locked {
     pub(super) error: &'static str,
     pub(super) message: &'static str,
     pub(super) locked_by: String,
-    /// The principal of whoever has it; left out if nobody vouches for it.
+    /// The principal of the holder; omitted if the holder is anonymous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) principal: Option<String>,
     pub(super) locked_at: i64,
-    /// `null` if it never expires: not every dialect's leases do.
+    /// `null` if the lock never expires, which is possible in some dialects.
     pub(super) expires_at: Option<i64>,
 }
 
@@ -58,7 +58,7 @@ impl Locked {
         let owner = match (&holding.owner, dialect) {
             (Some(owner), Some(dialect)) => shown(owner, dialect),
             (Some(owner), None) => owner.instance.to_string(),
-            // Nobody has it, but somebody waits for it and is next.
+            // The lock is free, but reserved for the first waiter in the queue.
             (None, _) => "the next in the queue".into(),
         };
         let principal = holding.owner.as_ref().and_then(owner::vouched);
@@ -66,13 +66,13 @@ impl Locked {
     }
 }
 
-/// Who has a lock, as others see it: of a session, only the part of its id that proves nothing.
+/// Returns the name of an owner as others see it. For a session, this is the part of its id that proves nothing.
 pub(super) fn shown(owner: &Owner, dialect: leasehold_core::Dialect) -> String {
     let dots = if dialect == Dialect::Files.number() { "..." } else { "" };
     format!("{}{dots}", owner::shown(dialect, owner))
 }
 
-/// A lock was taken.
+/// A lock was acquired.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Acquired<'a> {
@@ -81,14 +81,14 @@ pub(super) struct Acquired<'a> {
     pub(super) session_id: &'a str,
 }
 
-/// A lock was refreshed or given back.
+/// A lock was refreshed or released.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Done<'a> {
     pub(super) message: &'static str,
     pub(super) path: &'a str,
 }
 
-/// How a file's lock stands.
+/// The state of a file's lock.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
@@ -104,7 +104,7 @@ pub(super) struct Status {
 pub(super) struct LockShown {
     pub(super) path: String,
     pub(super) locked_by: String,
-    /// The principal of whoever has it; left out if nobody vouches for it.
+    /// The principal of the holder; omitted if the holder is anonymous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) principal: Option<String>,
     pub(super) locked_at: i64,
@@ -118,7 +118,7 @@ impl LockShown {
     }
 }
 
-/// Some of the locks.
+/// A page of locks.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Locks {
@@ -131,14 +131,14 @@ pub(super) struct Locks {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SessionShown {
-    /// Whole only in the answer that hands it out.
+    /// The whole id in the response that opens the session; only its beginning in later ones.
     pub(super) session_id: String,
-    /// What whoever opened it may do with files: `read`, `write`, of some or of all.
+    /// The rights of the caller that opened the session, on some files or on all: `read`, `write`.
     pub(super) permissions: Vec<&'static str>,
     pub(super) expires_at: i64,
 }
 
-/// The sessions of whoever asks.
+/// The sessions of the caller.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Sessions {
     pub(super) sessions: Vec<SessionShown>,
@@ -157,14 +157,14 @@ pub(super) struct Written<'a> {
     pub(super) created: bool,
 }
 
-/// A folder was made, or was there.
+/// The folder was created, or existed already.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct FolderMade<'a> {
     pub(super) path: &'a str,
     pub(super) created: bool,
 }
 
-/// Some of what is in a folder.
+/// A page of a folder's entries.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FolderShown {
@@ -173,7 +173,7 @@ pub(super) struct FolderShown {
     pub(super) has_more: bool,
 }
 
-/// One thing in a folder.
+/// An entry of a folder.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EntryShown {
@@ -186,7 +186,7 @@ pub(super) struct EntryShown {
     pub(super) last_modified: i64,
 }
 
-/// What is in a folder.
+/// The kind of an entry.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum EntryKind {

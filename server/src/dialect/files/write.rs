@@ -1,4 +1,4 @@
-//! Writing and removing files. The lock is taken first, and what is published is published under it.
+//! Writes and removes files. The lock is acquired first, and changes are published while it is held.
 
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -55,13 +55,14 @@ async fn receive(
     headers: &HeaderMap,
     (body, kind): (Body, Option<String>),
 ) -> Result<Upload, Refusal> {
-    // Whoever would be refused anyway is spared the upload.
+    // A request that would be rejected anyway is rejected before the upload.
     check(files, path, headers).await?;
     let (bytes_max, patience) = (files.app.dialect.files.bytes_max, files.app.http.body_timeout);
     Ok(content::receive(&files.store, client, body, kind, bytes_max, patience).await?)
 }
 
-/// The content becomes the file's and the lock is given back; or neither.
+/// Publishes the content and releases the lock. If the content cannot be published, a lock that the session held before
+/// stays held.
 async fn publish(
     files: Files,
     mut hold: Hold,
@@ -136,7 +137,8 @@ async fn remove(
     gone.map(|()| removed())
 }
 
-/// Changes a file if the lock still is what it was. From here on nobody waits for the client any more.
+/// Changes a file if the lock is still held. The body has been received, so the lock does not depend on the client's
+/// speed any more.
 async fn under_lock<T: Send + 'static>(
     files: &Files,
     hold: &mut Hold,
@@ -144,17 +146,17 @@ async fn under_lock<T: Send + 'static>(
     (headers, change): (&HeaderMap, Change),
     work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
 ) -> Result<T, Refusal> {
-    // Whoever gets the lock next must not publish before this has: a rename cannot be told to hurry.
+    // The next holder of the lock must not publish before this change does, and a rename can take any time.
     let _turn = files.turn(path).await;
     hold.secure().await?;
     if check(files, path, headers).await? && change == Change::Content {
-        // It would be added to its folder, which was not asked for.
+        // The change would add the file to its folder again, and the lock for that was not acquired.
         return Err(Refusal::removed_meanwhile());
     }
     commit(files, hold, work).await
 }
 
-/// Changes something under a lock that is looked at once more.
+/// Changes the files after checking once more that the lock is held.
 pub(super) async fn locked<T: Send + 'static>(
     files: &Files,
     hold: &mut Hold,
@@ -170,7 +172,7 @@ async fn commit<T: Send + 'static>(
     work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
 ) -> Result<T, Refusal> {
     let is_safe = hold.watch();
-    // The lock is good for a while, but this thread may sleep through it.
+    // The lock lasts for a while, but this thread might be suspended for longer.
     let changed = files.blocking(move |content| is_safe().then(|| work(content)).transpose());
     match changed.await? {
         Some(changed) => Ok(changed),
@@ -182,7 +184,7 @@ fn removed() -> Response {
     (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, "no-store")]).into_response()
 }
 
-/// Is what is at the path as the request says, and no folder? Is nothing there?
+/// Checks the conditions of the request, and that the path is not a folder. Returns whether nothing exists at the path.
 async fn check(
     files: &Files,
     path: &Permitted<ToWrite>,

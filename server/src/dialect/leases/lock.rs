@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::dialect::{Dialect, grip};
 use crate::engine::ReadLock;
+use crate::operator;
 
 pub(super) async fn look(
     State(app): State<App>,
@@ -43,7 +44,7 @@ pub(super) async fn force_release(
     let leases = app.engine.ask(caller.permit(revoke)?).await??;
     grip::loosen(&app, &key, &caller, &leases).await;
     tracing::warn!(lock = ?key, ?reason, n = leases.len(), "released by force");
-    app.note(&caller, "revoke", |act| {
+    app.note_taken(&caller, "revoke", operator::is_from_others(&caller, &leases), |act| {
         let act = act.on(&key).detail("n", leases.len());
         act.claimed("actor", Some(&request.actor)).claimed("reason", request.reason.as_deref())
     });

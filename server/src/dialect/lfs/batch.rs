@@ -1,6 +1,6 @@
-//! Many objects at once: which of them there are, which may come, and how they are moved.
+//! The batch endpoint: reports which objects exist and which can be uploaded, and how to transfer them.
 //!
-//! What can be refused is refused here: of a refused transfer git-lfs knows nothing better than to try again.
+//! Requests are rejected here whenever possible, because git-lfs reacts to a rejected transfer only by repeating it.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::http::forwarded;
 const BASIC: &str = "basic";
 const HASH: &str = "sha256";
 
-/// Which way objects are to go.
+/// The direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     Up,
@@ -35,14 +35,14 @@ impl Way {
         }
     }
 
-    /// The scope of a ticket: one object of one repository, and one direction.
+    /// Returns the scope of a ticket: one object of one repository, and one direction.
     pub(super) fn scope(self, repository: &Repository, oid: &Oid) -> String {
         let operation = if self == Self::Up { "upload" } else { "download" };
         format!("lfs {operation} {} of {}", oid.as_str(), repository.name())
     }
 }
 
-/// How transfers of this batch are to be asked for.
+/// How clients reach the transfers of a batch.
 struct Address<'a> {
     lfs: &'a Lfs,
     caller: &'a Caller,
@@ -76,8 +76,8 @@ impl<'a> Address<'a> {
     }
 }
 
-/// The server as the client knows it. A proxy that nobody trusts may have hidden that it was reached over TLS; then the
-/// URL the server is known by tells.
+/// Returns the base URL of the server as the client knows it. An untrusted proxy can hide that the client used TLS. So
+/// the configured public URL is used if it names the same host, or if the request names none.
 fn base(lfs: &Lfs, caller: &Caller, parts: &Parts) -> Option<String> {
     let Arrival { peer, link, .. } = Arrival::of(parts);
     let reached = forwarded::base(parts, *peer, link.is_tls, &lfs.app.http.trusted_proxies);
@@ -91,10 +91,10 @@ fn base(lfs: &Lfs, caller: &Caller, parts: &Parts) -> Option<String> {
     public.or_else(|| (!reached.is_empty()).then_some(reached))
 }
 
-/// `POST objects/batch`
+/// Handles `POST objects/batch`.
 pub(super) async fn batch(lfs: &Lfs, asked: Asked) -> Answer {
     let (repository, caller) = (asked.repository.clone(), asked.caller.clone());
-    // Whoever may not even look need not be read.
+    // A caller without the right to read is rejected before its body is read.
     caller.permit(repository.to_read(&Oid::of_nothing()))?;
     let parts = asked.parts.clone();
     let request: BatchRequest = asked.json(lfs).await?;
@@ -132,20 +132,20 @@ fn check(request: &BatchRequest) -> Result<(), Refusal> {
     }
 }
 
-/// An object that is asked for, and where it is if its name is one.
+/// A requested object, and its path in the store if its id is valid.
 struct Wanted {
     object: Object,
     oid: Option<(Oid, Permitted<ToRead>)>,
 }
 
-/// What is to be done with an object.
+/// The result for one object.
 enum Plan {
     Nothing,
     Move(Oid),
     Refused(Refusal),
 }
 
-/// All that is asked for has to fit together.
+/// Plans each object. All uploads together must fit into the available space.
 fn plan(
     content: &dyn Content,
     way: Way,
@@ -185,7 +185,7 @@ fn plan(
     Ok(planned)
 }
 
-/// How large an object is, if it is there.
+/// Returns the size of an object, if it exists.
 fn found(content: &dyn Content, path: &Permitted<ToRead>) -> Result<Option<u64>, content::Error> {
     match content.find(path)? {
         Some(Found::File(facts, _)) => Ok(Some(facts.size)),

@@ -1,4 +1,4 @@
-//! What this dialect answers, for the contract.
+//! This dialect's chapter of the OpenAPI document.
 
 use serde_json::json;
 
@@ -11,9 +11,9 @@ use super::wire::{
 use crate::app::App;
 use crate::contract::{Chapter, Operation, text};
 
-/// What may be wrong with any request.
+/// Error statuses that any request can return.
 const ANY: &[u16] = &[400, 500, 503];
-/// What may be wrong with any that has a body of JSON.
+/// Error statuses that any request with a JSON body can return in addition.
 const JSON: &[u16] = &[408, 413, 415];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {

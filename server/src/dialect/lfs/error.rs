@@ -1,4 +1,4 @@
-//! From every kind of "no" to a status and a message: git-lfs prints it, and nothing else.
+//! Error responses: converts all errors to a status and a message, which is all that git-lfs prints.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,24 +14,24 @@ use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
-/// Has git-lfs ask for a name and a password, which it sends from then on.
+/// Makes git-lfs ask for a user name and a password, which it then sends with every request.
 const ASK: (&str, HeaderValue) =
     ("lfs-authenticate", HeaderValue::from_static("Basic realm=\"leasehold\""));
 
-/// An error answer of this dialect.
+/// An error response of this dialect.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     failure: Box<Failure>,
-    /// It may be asked again.
+    /// The client can repeat the request.
     is_passing: bool,
 }
 
-/// What is wrong, in words.
+/// An error message.
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct Failure {
     message: String,
-    /// The lock that is in the way.
+    /// The conflicting lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<LockShown>,
 }
@@ -42,17 +42,17 @@ impl Refusal {
         Self { status, failure, is_passing: false }
     }
 
-    /// The request makes no sense.
+    /// Returns the error for an invalid request.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// What is asked for cannot be.
+    /// Returns the error for a well-formed request that cannot be fulfilled.
     pub(super) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
 
-    /// Somebody has the lock.
+    /// Returns the error for a lock that is held by another owner.
     pub(super) fn locked(message: String, lock: Option<LockShown>) -> Self {
         let mut refusal = Self::new(StatusCode::CONFLICT, message);
         refusal.failure.lock = lock;
@@ -76,7 +76,7 @@ impl Refusal {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, too_large(bytes_max))
     }
 
-    /// The same for a transfer, which is never asked who it is: git-lfs would ask again without end.
+    /// Replaces status 401 with 403 in responses to transfers: on 401, git-lfs would repeat the request endlessly.
     pub(super) fn finally(mut self) -> Self {
         if self.status == StatusCode::UNAUTHORIZED {
             self.status = StatusCode::FORBIDDEN;
@@ -84,7 +84,7 @@ impl Refusal {
         self
     }
 
-    /// For the answer of a batch: an error of one of its objects.
+    /// Returns the error of one object in the response to a batch.
     pub(super) fn of_object(self) -> wire::ObjectError {
         wire::ObjectError { code: self.status.as_u16(), message: self.failure.message }
     }
@@ -115,7 +115,7 @@ impl From<native::Refusal> for Refusal {
     }
 }
 
-/// What the native dialect knows to say.
+/// Converts errors for which the native dialect's message fits.
 macro_rules! plain {
     ($($why:ty),*) => {$(
         impl From<$why> for Refusal {

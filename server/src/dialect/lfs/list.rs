@@ -1,4 +1,4 @@
-//! Which files are locked.
+//! Endpoints that list locked files.
 
 use axum::http::StatusCode;
 use leasehold_core::{LockKey, LockView};
@@ -18,23 +18,23 @@ use crate::http::pieces::PIECE_BYTES;
 const LIMIT_DEFAULT: u64 = 100;
 const LIMIT_MAX: u64 = 1000;
 
-/// What a query may say. Locks are for all branches, so `refspec` is not looked at.
+/// The query parameters. Locks apply to all branches, so `refspec` is ignored.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Params {
-    /// Only the lock of this file.
+    /// Return only the lock of this file.
     path: Option<String>,
-    /// Only the lock with this id.
+    /// Return only the lock with this id.
     id: Option<String>,
-    /// Where to go on: the `next_cursor` of the page before.
+    /// Where to continue: the `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// At most this many; there may be fewer although the list goes on.
+    /// Maximum locks on the page. There can be fewer even if the list continues.
     limit: Option<u64>,
-    /// Locks are for all branches: this is not looked at.
+    /// Ignored, because locks apply to all branches.
     #[expect(dead_code, reason = "for the contract")]
     refspec: Option<String>,
 }
 
-/// `GET locks`: all, or one by its path or its id.
+/// Handles `GET locks`: lists all locks, or one by its path or id.
 pub(super) async fn list(lfs: &Lfs, asked: Asked) -> Answer {
     let Asked { repository, caller, parts, .. } = asked;
     let params: Params = query::parse(&parts.uri).map_err(Refusal::invalid)?;
@@ -59,7 +59,7 @@ pub(super) async fn list(lfs: &Lfs, asked: Asked) -> Answer {
     Ok(wire::answer(StatusCode::OK, Locks { locks, next_cursor }))
 }
 
-/// `POST locks/verify`: those of whoever asks, and those of others.
+/// Handles `POST locks/verify`: lists the caller's locks and those of others.
 pub(super) async fn verify(lfs: &Lfs, asked: Asked) -> Answer {
     let owner = asked.owner();
     let (repository, caller) = (asked.repository.clone(), asked.caller.clone());
@@ -74,12 +74,12 @@ pub(super) async fn verify(lfs: &Lfs, asked: Asked) -> Answer {
     Ok(wire::answer(StatusCode::OK, Verified { ours, theirs, next_cursor }))
 }
 
-/// What is given with nothing in it is not given.
+/// Treats an empty parameter as a missing one.
 fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// The lock of one file.
+/// Returns the lock of one file.
 async fn at(
     lfs: &Lfs,
     caller: &Caller,
@@ -103,7 +103,7 @@ fn holders(
     path.into_iter().flat_map(move |path| here.clone().map(move |held| (path.clone(), held)))
 }
 
-/// Some of the locks.
+/// A page of locks.
 struct Page {
     held: Vec<(String, Held)>,
     next_cursor: Option<String>,
@@ -134,13 +134,14 @@ async fn page(
         leave_out: grip::leave_out(&lfs.app, &lfs.app.dialect.lfs.namespace),
     };
     let (mut held, mut n_bytes, mut last, mut is_over) = (Vec::new(), 0, None, false);
-    // A page that is full ends here, whatever was asked for: the cursor leads on.
+    // A page ends when its bytes are used up, even below the requested limit. The client continues with the cursor.
     while !is_over && filter.n_max > 0 && n_bytes < PIECE_BYTES {
         let page = lfs.app.engine.ask(caller.permit(ListLocks(filter.clone()))?).await?;
         n_bytes += page.n_bytes;
         filter.n_max -= page.locks.len();
         held.extend(page.locks.iter().flat_map(|(key, view)| holders(repository, key, view)));
-        // Only what was shown may be told: the name the engine goes on after need not be the reader's to see.
+        // The cursor is the last name in this response. The engine's own cursor can be a name that the caller cannot
+        // see.
         last = page.locks.last().map(|(key, _)| cursor::of(&key.name)).or(last);
         (is_over, filter.after) = (page.next.is_none(), page.next);
     }

@@ -1,4 +1,4 @@
-//! Locking a file and giving it back.
+//! Endpoints that lock and unlock a file.
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -17,7 +17,7 @@ use crate::door::{self, UnlessOwn};
 use crate::engine::{ReadLease, Take};
 use crate::operator;
 
-/// Takes the lock of a file, until it is given back.
+/// Acquires the lock of a file. The lock does not expire.
 pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
     let app = &lfs.app;
     let (owner, Counted(peer)) = (asked.owner(), Counted::of(app, &asked.parts));
@@ -37,7 +37,7 @@ pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
     });
     app.limits.check_acquire(&take.0)?;
     let taken = app.engine.ask(caller.permit(take)?).await?;
-    // Whoever has no name cannot be told from others who have none.
+    // Clients without a name cannot be distinguished, so a lock is never shown as their own.
     let is_own = |held: &Held| held.is_of(&owner) && *owner.instance != *ANONYMOUS;
     let granted = taken.map_err(|rejection| refused(app, path, rejection, is_own))?;
     let lock = Held::from(&granted.grant.lease).shown(app, path);
@@ -45,7 +45,8 @@ pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
     Ok(door::Answer::new(answer, granted.undelivered).into_response())
 }
 
-/// Why a lock cannot be had. git-lfs shows the message only, so it names the holder.
+/// Returns the error for a lock that cannot be acquired. git-lfs shows only the message, so the message names the
+/// holder.
 fn refused(
     app: &crate::app::App,
     path: &str,
@@ -73,7 +74,7 @@ fn refused(
     Refusal::locked(why, Some(held.shown(app, path)))
 }
 
-/// Gives a lock back; or takes it away, if that is forced.
+/// Releases a lock, or revokes it if the request is forced.
 pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
     let app = &lfs.app;
     let owner = asked.owner();
@@ -84,7 +85,7 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
     let held = Held::from(&lease);
     let path = repository.path(&lease.lock).unwrap_or_default();
     let (number, dialect) = (lease.number, lease.dialect);
-    // Whoever may lock may end what is their own; what is another's takes the right to take locks away.
+    // A caller that can lock files can end its own locks. To end those of others, it needs the right to revoke.
     let is_own = caller.is(&lease.owner.principal);
     if let Some(refused) = unless_own.filter(is_own) {
         return Ok(refused);
@@ -100,7 +101,7 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
         let target = Target::Lease(proof, dialect);
         let revoke = Revoke { target, reason: cut(&reason, app.limits.reason_bytes_max).into() };
         let done = app.engine.ask(caller.permit_on(right, [&lease.lock], revoke)?).await?;
-        // Without authentication, all principals are one.
+        // Without authentication, all clients are the same principal.
         if done.is_ok() && (!is_own || !caller.is_asked()) {
             operator::note_revoked(app, &caller, &lease.lock, &reason);
         }
@@ -127,7 +128,7 @@ fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
-/// A lock of this repository by its id, whichever dialect it was taken through.
+/// Returns a lock of this repository by its id, whichever dialect it was acquired through.
 pub(super) async fn find(
     lfs: &Lfs,
     caller: &Caller,
@@ -138,7 +139,7 @@ pub(super) async fn find(
     let Some(number) = id.parse().ok().filter(|_| is_number).map(LeaseNumber) else {
         return Ok(None);
     };
-    // Nearly always it is ours, so that is asked first.
+    // Nearly all locks were acquired through this dialect, so it is tried first.
     let others = ALL.iter().copied().filter(|dialect| *dialect != Dialect::Lfs);
     for dialect in [Dialect::Lfs].into_iter().chain(others) {
         let read = caller.own(ReadLease::new(number, dialect.number()));

@@ -1,7 +1,7 @@
-//! Git LFS: `/lfs/{repository}` with file locks, and objects moved by the basic transfer.
+//! The Git LFS dialect: `/lfs/{repository}`, with file locks and with objects in the basic transfer.
 //!
-//! The lock of a file is the lock `REPOSITORY/PATH`. An object is content like a file's, in the same store, and is
-//! published only if its SHA-256 is its name.
+//! The lock of a file is the lock `REPOSITORY/PATH`. An object is stored like the content of a file, and is published
+//! only if its SHA-256 is its name.
 
 mod batch;
 pub(super) mod contract;
@@ -37,18 +37,18 @@ use target::Target;
 
 pub(crate) use target::is_transfer;
 
-/// The first word of its paths.
+/// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lfs"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be told.
+/// The settings of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The namespace of its locks.
+    /// The namespace of the locks.
     pub namespace: Arc<str>,
-    /// Largest object, in bytes.
+    /// Maximum size of an object, in bytes.
     pub object_bytes_max: u64,
-    /// For how long after a batch its transfers may begin.
+    /// How long after a batch its transfers can start.
     pub transfer_ttl: Span,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
     Router::new().route("/lfs/{*target}", any(serve)).with_state(lfs)
 }
 
-/// What the handlers of this dialect use.
+/// The state that the handlers of this dialect share.
 #[derive(Clone)]
 pub(super) struct Lfs {
     app: App,
@@ -77,7 +77,7 @@ pub(super) struct Lfs {
 
 type Answer = Result<Response, Refusal>;
 
-/// A request about a repository, and who makes it.
+/// A request about a repository, with its caller.
 struct Asked {
     repository: Repository,
     caller: Caller,
@@ -86,12 +86,12 @@ struct Asked {
 }
 
 impl Asked {
-    /// Whose locks it is about. Where nobody is asked who they are, whoever they say.
+    /// Returns the owner that the request acts for. Without authentication, it is the name that the client sends.
     fn owner(&self) -> Owner {
         owner_of(&self.caller, &self.parts.headers)
     }
 
-    /// What was sent, and the rest of the request.
+    /// Parses the JSON body.
     async fn json<T: DeserializeOwned>(self, lfs: &Lfs) -> Result<T, Refusal> {
         let request = Request::from_parts(self.parts, self.body);
         let (bytes_max, timeout) = (lfs.app.http.body_bytes_max, lfs.app.http.body_timeout);
@@ -144,7 +144,7 @@ async fn answer(lfs: &Lfs, request: Request) -> Answer {
     }
 }
 
-/// Somebody may not do what they ask.
+/// Renders a denied request in this dialect's error format.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     Refusal::from(denied).into_response()
 }

@@ -1,4 +1,4 @@
-//! Objects on their way. Whoever comes with a ticket of a batch is who asked for that batch.
+//! Object transfers. A request with a ticket from a batch acts as the caller that requested the batch.
 
 use axum::body::HttpBody;
 use axum::http::{Method, StatusCode};
@@ -18,7 +18,7 @@ use crate::engine;
 use crate::http::forwarded;
 use crate::http::shares::Client;
 
-/// `GET objects/OID` and `PUT objects/OID`
+/// Handles `GET objects/OID` and `PUT objects/OID`.
 pub(super) async fn transfer(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
     let oid = parse(oid)?;
     let way = if asked.parts.method == Method::PUT { Way::Up } else { Way::Down };
@@ -35,7 +35,7 @@ fn parse(oid: &str) -> Result<Oid, Refusal> {
     Oid::parse(oid).ok_or_else(|| Refusal::unprocessable(why))
 }
 
-/// The same, as whoever the ticket was given to, if there is one.
+/// Sets the caller to the one that the ticket was issued to, if the request has a ticket.
 fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal> {
     let Some(ticket) = asked.parts.headers.get(ticket::HEADER) else { return Ok(asked) };
     let scope = way.scope(&asked.repository, oid);
@@ -45,9 +45,9 @@ fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal>
     let (auth, at) = (&lfs.app.auth, lfs.app.engine.at(arrival.received));
     let trusted = &lfs.app.http.trusted_proxies;
     let from = || forwarded::client(&asked.parts.headers, arrival.peer, trusted);
-    // A ticket that is none may be a guess, and guesses are limited.
+    // An invalid ticket might be a guess, so failed attempts are limited.
     let caller = caller.map_err(|denied| auth.take_failure(from(), at).err().unwrap_or(denied))?;
-    // Who it is was not known at the door, where requests are counted.
+    // Counts the request for this caller, which was not known when the request arrived.
     auth.take_request(&caller, from, at)?;
     Ok(Asked { caller, ..asked })
 }
@@ -77,7 +77,7 @@ async fn download(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
 async fn upload(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
     let Asked { repository, caller, parts, body } = asked;
     let client = Client::of_caller(&lfs.app, &caller, &parts);
-    // Whoever would be refused anyway is spared the upload.
+    // A request that would be rejected anyway is rejected before the upload.
     caller.permit(repository.to_write(&oid))?;
     let bytes_max = lfs.app.dialect.lfs.object_bytes_max;
     let n_bytes = body.size_hint().lower();
@@ -95,7 +95,7 @@ async fn upload(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
         );
         return Err(Refusal::unprocessable(why));
     }
-    // To the end even if whoever asked goes away: it is all there.
+    // Runs to its end even if the client disconnects, because the whole body has arrived.
     let publishing = publish(lfs.clone(), repository, caller, oid, upload);
     tokio::spawn(publishing).await.unwrap_or_else(|_| Err(engine::Error::Unknown.into()))
 }
@@ -107,9 +107,9 @@ async fn publish(
     oid: Oid,
     upload: Upload,
 ) -> Answer {
-    // The body may have taken long to come: whoever was let in then need not be any more.
+    // The upload can take long, so the caller's rights are checked again.
     let path = caller.still(&lfs.app.engine)?.permit(repository.to_write(&oid))?;
-    // The same object may come twice at once, and counts once.
+    // Two concurrent uploads of one object must count as one.
     let _turn = lfs.store.turn(&path).await;
     let Upload { draft, size, .. } = upload;
     lfs.store.blocking(move |_| draft.publish(&path)).await?;
@@ -119,7 +119,7 @@ async fn publish(
     Ok(done())
 }
 
-/// `POST objects/OID/verify`: is it there as it was sent?
+/// Handles `POST objects/OID/verify`: checks that the object is stored with this size.
 pub(super) async fn verify(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
     let oid = parse(oid)?;
     let asked = known(lfs, asked, Way::Up, &oid)?;

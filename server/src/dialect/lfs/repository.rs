@@ -1,4 +1,4 @@
-//! A repository: the names of its locks, and where its objects are.
+//! A repository: the names of its locks, and where its objects are stored.
 
 use leasehold_core::LockKey;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -9,13 +9,13 @@ use crate::app::App;
 use crate::auth::hex;
 use crate::content::{FilePath, Folders, ToRead, ToWrite};
 
-/// In the server's own part of the store.
+/// The folder of all objects, in the server's own part of the store.
 const FOLDER: &str = "lfs";
-/// What a repository's address is written with.
+/// The characters that are percent-encoded in the URL of a repository.
 const PLAIN: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A repository by its name.
+/// A repository, identified by its name.
 #[derive(Clone, Debug)]
 pub(super) struct Repository {
     name: String,
@@ -23,7 +23,7 @@ pub(super) struct Repository {
     folders: Folders,
 }
 
-/// The name of an object: the SHA-256 of its content, in hexadecimal digits.
+/// The id of an object: the SHA-256 of its content, in hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Oid(String);
 
@@ -33,7 +33,7 @@ impl Oid {
         (text.len() == 64 && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
     }
 
-    /// The object that has nothing in it: where any of them will do.
+    /// Returns the id of the empty object, for checks in which the object does not matter.
     pub(super) fn of_nothing() -> Self {
         Self(hex(&Sha256::digest(b"")))
     }
@@ -51,7 +51,7 @@ impl Repository {
         }
         let namespace = app.dialect.lfs.namespace.clone();
         let repository = Self { name: name.to_owned(), namespace, folders: Folders::of(name) };
-        // A file's name has at least a byte.
+        // The slash and the path of a file need at least two bytes.
         let bytes_max = app.limits.name_bytes_max.saturating_sub(2);
         if name.len() > bytes_max {
             let why = format!(
@@ -66,19 +66,20 @@ impl Repository {
         &self.name
     }
 
-    /// What the names of its locks begin with.
+    /// Returns the common prefix of the repository's locks.
     pub(super) fn prefix(&self) -> String {
         format!("{}/", self.name)
     }
 
-    /// Objects have no path: who may read and write them is said by the name that all its locks begin with.
+    /// Returns the lock on which rights to objects are checked. Objects have no path in the repository, so this is the
+    /// common prefix of its locks.
     pub(super) fn whole(&self) -> LockKey {
         LockKey::new(self.namespace.clone(), self.prefix())
     }
 
-    /// The lock of a file in it.
+    /// Returns the lock of a file in the repository.
     pub(super) fn lock(&self, app: &App, path: &str) -> Result<LockKey, Refusal> {
-        // What has control characters would be shown on the terminals of others.
+        // Control characters would reach the terminals of other users.
         if is_odd(path) {
             let why = "path must be relative to the root of the repository, without empty segments, . and .., and \
                        without control characters";
@@ -95,13 +96,13 @@ impl Repository {
         Ok(LockKey::new(self.namespace.clone(), self.prefix() + path))
     }
 
-    /// The path of the file whose lock this is, if it is one of this repository's.
+    /// Returns the path of the file that a lock is for, if the file is in this repository.
     pub(super) fn path<'a>(&self, lock: &'a LockKey) -> Option<&'a str> {
         let path = lock.name.strip_prefix(&*self.name)?.strip_prefix('/')?;
         (lock.namespace == self.namespace && !path.is_empty()).then_some(path)
     }
 
-    /// The address of an object, below that of the server.
+    /// Returns the path part of an object's URL.
     pub(super) fn address(&self, oid: &Oid) -> String {
         format!("/lfs/{}/objects/{}", utf8_percent_encode(&self.name, PLAIN), oid.0)
     }
@@ -116,13 +117,13 @@ impl Repository {
 
     fn place(&self, oid: &Oid) -> FilePath {
         let folders = self.folders.names().iter().map(String::as_str);
-        // No folder has too many in it.
+        // Two levels of folders keep the number of entries in each folder small.
         let names = [&oid.0[..2], &oid.0[2..4], &oid.0];
         FilePath::own([FOLDER].into_iter().chain(folders).chain(names))
     }
 }
 
-/// No path from a root, or none that people should see.
+/// Returns whether this is not a plain relative path, or contains characters that must not be shown to people.
 fn is_odd(path: &str) -> bool {
     let is_none = |segment: &str| matches!(segment, "" | "." | "..");
     path.split('/').any(is_none) || path.chars().any(char::is_control)

@@ -1,27 +1,27 @@
-//! What a path is about. A repository's name may have slashes, so a path is read from its end.
+//! Parses the path of a request. The name of a repository can contain slashes, so the path is parsed from its end.
 
-/// What is asked about a repository.
+/// The part of a repository that a request is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
-    /// Its locks.
+    /// The repository's locks.
     Locks,
-    /// Its locks, those of the asker apart.
+    /// The repository's locks, with those of the caller separate.
     Verify,
-    /// One of its locks, by its id.
+    /// The lock with this id, to unlock it.
     Unlock(String),
-    /// Many objects.
+    /// A batch of objects.
     Batch,
-    /// The content of what should be an object.
+    /// The content of an object. The id is not yet checked.
     Object(String),
-    /// Whether an object is there.
+    /// Whether an object is stored.
     Stored(String),
 }
 
-/// The repository and what is asked about it. `None`: nothing is here.
+/// Returns the name of the repository and the target, or `None` if the path does not exist.
 pub(super) fn parse(path: &str) -> Option<(&str, Target)> {
     let path = path.strip_prefix("/lfs/")?;
     let (repository, target) = split(path)?;
-    // Unless told otherwise, git-lfs goes by the address of the remote.
+    // By default, git-lfs derives the URL from that of the git remote.
     let repository = repository.strip_suffix("/info/lfs").unwrap_or(repository);
     Some((repository.strip_suffix(".git").unwrap_or(repository), target))
 }
@@ -46,9 +46,9 @@ fn split(path: &str) -> Option<(&str, Target)> {
     }
 }
 
-/// Is content moved there? git-lfs repeats without end what is answered 401 there.
+/// Returns whether the path transfers an object. git-lfs endlessly repeats transfers that get status 401.
 pub(crate) fn is_transfer(path: &str) -> bool {
-    // Nearly every request is somebody else's.
+    // Nearly all requests are for other dialects, so this check comes first.
     path.starts_with("/lfs/")
         && matches!(parse(path), Some((_, Target::Object(_) | Target::Stored(_))))
 }

@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! The types of the API.
 
 use std::collections::BTreeMap;
 
@@ -14,48 +14,48 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::dialect::{Dialect, name_of, owner};
 
-/// What all its bodies are.
+/// The media type of all bodies.
 pub(super) const KIND: &str = "application/vnd.git-lfs+json";
 
-/// The name of a branch is kept with a lock unless it is longer.
+/// Maximum length of a branch name that is stored with a lock. A longer one is omitted.
 const REF_BYTES_MAX: usize = 255;
 
-/// An answer in the shape of this dialect.
+/// Builds a response of this dialect.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
     let headers = [(header::CONTENT_TYPE, KIND), (header::CACHE_CONTROL, "no-store")];
     (status, headers, Json(body)).into_response()
 }
 
-/// A branch. Locks are for all of them.
+/// A branch. Locks apply to all branches.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Ref {
-    /// Its full name.
+    /// The full name of the branch.
     #[serde(default)]
     pub(super) name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct LockRequest {
-    /// The file, from the root of the repository.
+    /// The path of the file, relative to the root of the repository.
     pub(super) path: String,
-    /// Kept with the lock, for people.
+    /// The branch, stored with the lock for information only.
     #[serde(default)]
     pub(super) r#ref: Option<Ref>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct UnlockRequest {
-    /// Also if it is another's.
+    /// Unlock the file even if another user holds the lock.
     #[serde(default)]
     pub(super) force: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct VerifyRequest {
-    /// Where the list goes on.
+    /// Where to continue: the `next_cursor` of the previous page.
     #[serde(default)]
     pub(super) cursor: Option<String>,
-    /// At most this many.
+    /// Maximum locks on the page.
     #[serde(default)]
     pub(super) limit: Option<u64>,
 }
@@ -64,77 +64,77 @@ pub(super) struct VerifyRequest {
 pub(super) struct BatchRequest {
     /// `upload` or `download`.
     pub(super) operation: String,
-    /// How the client can move objects; `basic` unless said.
+    /// The transfers that the client supports; `basic` if omitted.
     #[serde(default)]
     pub(super) transfers: Option<Vec<String>>,
-    /// Which.
+    /// The objects to transfer.
     pub(super) objects: Vec<Object>,
-    /// `sha256` unless said.
+    /// The hash of object ids; `sha256` if omitted.
     #[serde(default)]
     pub(super) hash_algo: Option<String>,
 }
 
-/// An object, as a client knows it.
+/// An object.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(super) struct Object {
-    /// The SHA-256 of its content.
+    /// The SHA-256 of the object's content.
     pub(super) oid: String,
-    /// In bytes.
+    /// The size in bytes.
     pub(super) size: i64,
 }
 
 /// A lock.
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct LockShown {
-    /// The number of its lease.
+    /// The number of the lease.
     pub(super) id: String,
-    /// The file, from the root of the repository.
+    /// The path of the file, relative to the root of the repository.
     pub(super) path: String,
-    /// Since when, in RFC 3339.
+    /// When the lock was acquired, in RFC 3339.
     pub(super) locked_at: String,
-    /// Who has it.
+    /// The holder of the lock.
     pub(super) owner: OwnerShown,
 }
 
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct OwnerShown {
-    /// What they are called.
+    /// The name of the holder.
     pub(super) name: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LockAnswer {
-    /// It.
+    /// The lock that was acquired or released.
     pub(super) lock: LockShown,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Locks {
-    /// These.
+    /// The locks on this page.
     pub(super) locks: Vec<LockShown>,
-    /// Where the list goes on, if it does.
+    /// Where to continue; omitted on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_cursor: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Verified {
-    /// Those of whoever asks.
+    /// The caller's locks.
     pub(super) ours: Vec<LockShown>,
-    /// Those of others.
+    /// The locks of others.
     pub(super) theirs: Vec<LockShown>,
-    /// Where the list goes on, if it does.
+    /// Where to continue; omitted on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_cursor: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Batch {
-    /// How to move them.
+    /// The transfer to use.
     pub(super) transfer: &'static str,
-    /// Each object that was asked for.
+    /// The requested objects.
     pub(super) objects: Vec<ObjectShown>,
-    /// What names are made by.
+    /// The hash of object ids.
     pub(super) hash_algo: &'static str,
 }
 
@@ -143,7 +143,7 @@ pub(super) struct Batch {
 pub(super) struct ObjectShown {
     #[serde(flatten)]
     pub(super) object: Object,
-    /// The client need not say who it is.
+    /// The client does not have to authenticate for the actions.
     pub(super) authenticated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) actions: Option<Actions>,
@@ -161,27 +161,27 @@ pub(super) struct Actions {
     pub(super) verify: Option<Action>,
 }
 
-/// A request to make.
+/// A request that the client makes to transfer the object.
 #[derive(Clone, Serialize, JsonSchema)]
 pub(super) struct Action {
-    /// Where.
+    /// The URL.
     pub(super) href: String,
-    /// With these headers.
+    /// The headers to send.
     pub(super) header: BTreeMap<&'static str, String>,
-    /// For this many seconds.
+    /// How many seconds the action is valid.
     pub(super) expires_in: u64,
 }
 
-/// Why nothing can be done with an object.
+/// Why an object cannot be transferred.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ObjectError {
-    /// A status of HTTP.
+    /// The HTTP status.
     pub(super) code: u16,
-    /// In words.
+    /// The error message.
     pub(super) message: String,
 }
 
-/// What is kept with a lock.
+/// The information that is stored with a lock.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) repository: String,
@@ -190,7 +190,7 @@ pub(super) struct Note {
     pub(super) r#ref: Option<String>,
 }
 
-/// A lease, as far as it matters here.
+/// The parts of a lease that this dialect uses.
 pub(super) struct Held {
     pub(super) number: LeaseNumber,
     pub(super) dialect: Number,
@@ -214,42 +214,42 @@ impl From<&LeaseRecord> for Held {
 }
 
 impl Held {
-    /// Whoever is in the way. `None`: others wait for it.
+    /// Returns the conflicting lease. `None` if the lock is free, but others wait for it.
     pub(super) fn of(holding: Holding) -> Option<Self> {
         let Holding { owner, lease, granted_at, metadata, .. } = holding;
         let (dialect, number) = lease?;
         Some(Self { number, dialect, owner: owner?, granted_at, metadata })
     }
 
-    /// Was it taken through this dialect by this owner?
+    /// Returns whether this owner acquired the lock through this dialect.
     pub(super) fn is_of(&self, owner: &Owner) -> bool {
         self.is_ours() && self.owner == *owner
     }
 
-    /// Was it taken through this dialect?
+    /// Returns whether the lock was acquired through this dialect.
     pub(super) fn is_ours(&self) -> bool {
         self.dialect == Dialect::Lfs.number()
     }
 
-    /// Is it on a file of another repository, whose name begins with the name of this one?
+    /// Returns whether the lock is on a file of another repository, whose name begins with this one's.
     pub(super) fn is_elsewhere(&self, repository: &str) -> bool {
         let note = self.metadata.as_deref().filter(|_| self.is_ours());
         let note = note.and_then(|note| serde_json::from_slice::<Note>(note).ok());
         note.is_some_and(|note| note.repository != repository)
     }
 
-    /// What its owner is called, and through which dialect if it is another.
+    /// Returns the name of the holder.
     pub(super) fn who(&self) -> String {
         let called = owner::called(self.dialect, &self.owner, self.metadata.as_deref());
         owner::named(&self.owner, &called)
     }
 
-    /// `2026-11-15 14:53 UTC`
+    /// Returns when the lock was acquired, such as `2026-11-15 14:53 UTC`.
     pub(super) fn since(&self, app: &App) -> String {
         format!("{} UTC", calendar::to_minutes(app.engine.wall_ms_of(self.granted_at)))
     }
 
-    /// `bob since 2026-11-15 14:53 UTC`
+    /// Describes the holder, such as `bob since 2026-11-15 14:53 UTC`. Names the dialect if it is another.
     pub(super) fn in_words(&self, app: &App) -> String {
         let (who, since) = (self.who(), self.since(app));
         match self.is_ours() {
@@ -268,7 +268,7 @@ impl Held {
     }
 }
 
-/// What is kept with the lock of a file.
+/// Returns the information to store with the lock of a file.
 pub(super) fn note(repository: &str, path: &str, branch: Option<Ref>) -> Vec<u8> {
     let branch = branch.map(|branch| branch.name);
     let branch = branch.filter(|name| (1..=REF_BYTES_MAX).contains(&name.len()));

@@ -203,7 +203,7 @@ fn set(options: &[&str]) -> Result<Option<Span>, Reply> {
     }
 }
 
-/// Returns what is wrong with an option of `SET` that is unknown or out of place.
+/// Returns the error for an option of `SET` that is unknown or in the wrong position.
 fn odd(option: &str) -> String {
     let is = |name: &str| option.eq_ignore_ascii_case(name);
     if is("nx") {

@@ -132,8 +132,8 @@ async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mu
     }
 }
 
-/// Returns the reply to an invalid command. A client that has not authenticated is only told to do so, unless the
-/// command was an attempt to.
+/// Returns the reply to an invalid command. A client that has not authenticated gets only an error that requires it to,
+/// unless the command was an attempt to authenticate.
 fn wrong(party: &Party, name: &'static str, reply: Reply) -> Reply {
     match party.caller().and_then(|caller| caller.check_known().map(|()| caller)) {
         Err(_) if matches!(name, "auth" | "hello") => {}

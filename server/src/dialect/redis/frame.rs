@@ -241,7 +241,7 @@ mod tests {
 
     const BYTES_MAX: usize = 64;
 
-    /// Returns what the reader makes of bytes that arrive in pieces of this size.
+    /// Returns the requests and the error that the reader parses from bytes that arrive in pieces of this size.
     fn read(bytes: &[u8], piece: usize) -> (Vec<Vec<String>>, Option<String>) {
         let (mut reader, mut requests) = (Reader::new(BYTES_MAX), Vec::new());
         for piece in bytes.chunks(piece) {

@@ -346,7 +346,7 @@ pub(super) fn is_ours(lease: &LeaseView) -> bool {
 }
 
 /// Returns the value that the key was set to. A lock held through another dialect has no value that any client could
-/// have set; the reply then says who holds it.
+/// have set; the reply then names the holder.
 fn value(view: &LockView, caller: Result<Caller, Denied>) -> Reply {
     match view.holders.first() {
         None => Reply::Nil,

@@ -62,7 +62,7 @@ pub(super) fn note(
     (lock, of): (&LockKey, &[LeaseView]),
     reason: &str,
 ) {
-    if of.iter().any(|lease| !caller.is(&lease.owner.principal)) {
+    if operator::is_from_others(caller, of) {
         operator::note_revoked(&party.app, caller, lock, reason);
     }
 }

@@ -1,13 +1,13 @@
-//! Durations as Go's `time.ParseDuration` reads them: `30s`, `1h30m`, `1.5s`, `500ms`.
+//! Parses durations like Go's `time.ParseDuration`: `30s`, `1h30m`, `1.5s`, `500ms`.
 
 use leasehold_core::Span;
 
-/// The longest duration Go has.
+/// The maximum duration in Go, in nanoseconds.
 const NANOS_MAX: u128 = i64::MAX as u128;
-/// More digits after the point than this are less than a nanosecond of the longest unit.
+/// Maximum digits of a fraction that are read. Further digits are less than a nanosecond, even of the longest unit.
 const FRACTION_DIGITS_MAX: usize = 18;
 
-/// The duration `text` says. `None` if it says none, or nothing, or less: no lock lasts that long.
+/// Returns the duration in `text`. `None` if it is malformed or not above zero, because no lock lasts that long.
 pub(super) fn parse_positive(text: &str) -> Option<Span> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     let mut nanos = 0;
@@ -19,12 +19,12 @@ pub(super) fn parse_positive(text: &str) -> Option<Span> {
         }
         rest = after;
     }
-    // Neither an empty text nor `0`, which Go takes without a unit, comes to anything.
+    // Rejects empty text, and `0`, which Go accepts without a unit.
     let nanos = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0)?;
     Some(Span::from_nanos(nanos))
 }
 
-/// One number with its unit, in nanoseconds, and what follows it.
+/// Parses one number with its unit to nanoseconds. Also returns the rest of the text.
 fn parse_part(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = digits(text);
     let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), digits);
@@ -38,7 +38,7 @@ fn parse_part(text: &str) -> Option<(u128, &str)> {
     Some((whole + fraction_of(unit, fraction), rest))
 }
 
-/// `0.fraction` units, rounded down to whole nanoseconds.
+/// Returns `0.fraction` units, rounded down to whole nanoseconds.
 fn fraction_of(unit: u128, fraction: &str) -> u128 {
     let digits = fraction.bytes().take(FRACTION_DIGITS_MAX).map(|digit| u128::from(digit - b'0'));
     let (value, scale) =

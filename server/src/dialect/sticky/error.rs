@@ -1,4 +1,4 @@
-//! From the engine's and the core's few kinds of "no" to a status and a body.
+//! Error responses: converts errors of the engine and rejections of the core to a status and a body.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,14 +12,14 @@ use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::engine;
 
-/// An error answer of this dialect.
+/// An error response of this dialect.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     error: String,
 }
 
-/// What was wrong, in words.
+/// An error message.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Failure {
     error: String,
@@ -30,12 +30,13 @@ impl Refusal {
         Self { status, error: error.into() }
     }
 
-    /// The request makes no sense.
+    /// Returns the error for an invalid request.
     pub(super) fn invalid(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    /// Only the holder, and the last one during grace, can give a lock back.
+    /// Returns the error for a client that cannot release the lock. Only the holder can, and in a grace period the last
+    /// holder.
     pub(super) fn not_holder() -> Self {
         Self::new(StatusCode::FORBIDDEN, "client does not hold the lock")
     }
@@ -61,7 +62,7 @@ impl From<Denied> for Refusal {
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let why = match error {
-            // There are no request ids here, and none are needed: asking again renews what was granted.
+            // There are no request ids, and none are needed: a repeated acquire renews the lease.
             engine::Error::Unknown => {
                 "it is not known whether the request took effect; repeat it".into()
             }
@@ -71,7 +72,7 @@ impl From<engine::Error> for Refusal {
     }
 }
 
-/// For rejections that are not themselves the answer to the question.
+/// For rejections that have no dedicated response in the protocol.
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
         match rejection {
@@ -102,7 +103,7 @@ impl From<Rejection> for Refusal {
 }
 
 fn of_limit(exceeded: Exceeded) -> Refusal {
-    // Nothing a client says decides these: whoever runs the server has to.
+    // Only the server's settings decide these, so the operator must fix them.
     let misconfigured = |why: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
     match (exceeded.limit, limit::met(exceeded)) {
         (Limit::Ttl, Met::Request(why)) => Refusal::invalid(format!("ttl: {why}")),

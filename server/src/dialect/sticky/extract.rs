@@ -1,4 +1,4 @@
-//! What handlers take out of a query before they begin.
+//! Extractors: the parts of a query that handlers need.
 
 use axum::extract::FromRequestParts;
 use axum::http::Uri;
@@ -14,30 +14,30 @@ use crate::auth::Caller;
 use crate::dialect::{owner, query};
 use crate::door::Arrival;
 
-/// The lock of a query without `job`.
+/// The lock if the query contains no `job`.
 const DEFAULT_JOB: &str = "default";
-/// How long a lock lasts if nobody says.
+/// The TTL if the query contains none.
 const DEFAULT_TTL: Span = Span::from_secs(30);
 
-/// Take or renew a lock.
+/// The parameters of an acquire or a renewal.
 pub(super) struct AcquireParams {
     pub(super) lock: LockKey,
     pub(super) owner: Owner,
     pub(super) ttl: Span,
 }
 
-/// Give a lock back.
+/// The parameters of a release.
 pub(super) struct ReleaseParams {
     pub(super) lock: LockKey,
     pub(super) owner: Owner,
 }
 
-/// Look at a lock.
+/// The parameters of a read.
 pub(super) struct LookParams {
     pub(super) lock: LockKey,
 }
 
-/// As they come. An empty parameter counts as left out, as it does for Go's `Query().Get`.
+/// The parameters as sent. An empty one counts as missing, as in Go's `Query().Get`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AcquireQuery {

@@ -1,4 +1,4 @@
-//! One lock: take or renew it, give it back, look at it.
+//! Endpoints for one lock: acquire or renew it, release it, and read it.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -27,7 +27,7 @@ pub(super) async fn acquire(
     let now = app.engine.instant();
     let job = params.lock.name.clone();
     let take = take(&app, counted, params);
-    // What makes no sense is told so before anybody asks whether it is allowed.
+    // Invalid requests are rejected before the caller's rights are checked.
     app.limits.check_acquire(&take.0)?;
     match app.engine.ask(caller.permit(take)?).await? {
         Ok(Granted { grant, undelivered }) => {

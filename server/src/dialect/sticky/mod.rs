@@ -1,5 +1,5 @@
-//! The sticky lock with grace: `/lock`. Everything is in the query; `job` says which lock.
-//! `/lock/page` shows all of them to people.
+//! The sticky dialect: a lock with a grace period, at `/lock`. All parameters are in the query; `job` names the lock.
+//! `/lock/page` shows all locks to people.
 
 pub(super) mod contract;
 mod duration;
@@ -22,11 +22,11 @@ use crate::app::App;
 use crate::auth::{Caller, Denied};
 use crate::engine::ReadLock;
 
-/// The first words of its paths.
+/// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lock"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be told.
+/// The settings of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The namespace of `/lock`.
@@ -47,7 +47,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/lock/page", get(page::show))
 }
 
-/// Would this `POST /lock` renew a lock that its caller holds? Changes nothing.
+/// Returns whether this `POST /lock` would renew a lock that the caller holds. Changes nothing.
 pub(crate) async fn is_renewal(app: &App, caller: &Caller, uri: &Uri) -> bool {
     let Some((key, owner)) = extract::asked(app, caller, uri) else { return false };
     let read = caller.find_own(ReadLock { key, n_queue_max: 0 });
@@ -56,7 +56,7 @@ pub(crate) async fn is_renewal(app: &App, caller: &Caller, uri: &Uri) -> bool {
     view.holders.iter().any(|lease| lease.owner == owner && lease.dialect == number)
 }
 
-/// Somebody may not do what they ask.
+/// Renders a denied request in this dialect's error format.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     error::Refusal::from(denied).into_response()
 }

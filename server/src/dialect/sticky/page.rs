@@ -1,4 +1,4 @@
-//! All locks on one page, for people. Without the module that makes pages live, the browser asks again every two
+//! A page with all locks, for people. A browser that does not run the module for live pages reloads it every two
 //! seconds.
 
 use axum::extract::State;
@@ -18,14 +18,14 @@ use crate::engine::{Filter, ListLocks, LockPage};
 use crate::page::{Page, Shape, Text, name, state, title};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
-/// More locks than this are not shown: the console shows them in pages.
+/// Maximum locks on the page. The console shows more, in pages.
 const SHOWN_MAX: usize = 200;
-/// How often the browser asks again.
+/// How often a browser reloads the page, in seconds.
 const REFRESH_S: u32 = 2;
 
 pub(super) async fn show(State(app): State<App>, parts: Parts) -> Result<Response, Refusal> {
     let caller = Arrival::of(&parts).caller.clone();
-    // Programs are told so in this dialect's words.
+    // Programs get the error in this dialect's format.
     let may = caller.check_somewhere(Right::Read, Some(&app.dialect.sticky.namespace));
     if console::wants_page(&parts.method, &parts.headers)
         && let Err(denied) = may
@@ -49,7 +49,7 @@ pub(super) async fn show(State(app): State<App>, parts: Parts) -> Result<Respons
     Ok(console::shown(app, &parts, Ok(page)))
 }
 
-/// The locks of this dialect's namespace, and whether these are all.
+/// Returns the locks of this dialect's namespace, and whether they are all shown.
 async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     let mut filter = Filter {
         namespace: (*app.dialect.sticky.namespace).into(),

@@ -1,4 +1,4 @@
-//! The shapes on the wire.
+//! The types of the API.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use serde::Serialize;
 use crate::app::App;
 use crate::dialect::{Dialect, owner};
 
-/// What is said of a lock is true for a moment: nobody may keep it.
+/// Builds a JSON response that must not be cached, because the state of a lock changes at any time.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
-/// The lock is the client's.
+/// The client holds the lock.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Acquired<'a> {
     pub(super) success: bool,
@@ -26,24 +26,24 @@ pub(super) struct Acquired<'a> {
     pub(super) holder: &'a str,
     pub(super) message: String,
     pub(super) expires_at: Option<String>,
-    /// Milliseconds left when this answer was made.
+    /// Milliseconds left when this response was made.
     pub(super) expires_in_ms: Option<u64>,
-    /// From the time the request was sent, the lock is the client's at least this long.
+    /// How many milliseconds the client holds the lock at least, counted from when it sent the request.
     pub(super) expires_after_send_ms: Option<u64>,
     pub(super) fencing_token: u64,
 }
 
-/// The lock is somebody else's.
+/// The lock is held by another client.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Held<'a> {
     pub(super) success: bool,
     pub(super) job: &'a str,
     pub(super) holder: &'a str,
-    /// The principal of the holder; left out if nobody vouches for it.
+    /// The principal of the holder; omitted if the holder is anonymous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) principal: Option<&'a str>,
     pub(super) message: &'static str,
-    /// `null` if it never expires: not every dialect's leases do.
+    /// `null` if the lock never expires, which is possible in some dialects.
     pub(super) expires_at: Option<String>,
 }
 
@@ -55,13 +55,13 @@ pub(super) struct InGrace<'a> {
     pub(super) success: bool,
     pub(super) job: &'a str,
     pub(super) holder: &'a str,
-    /// The principal of the holder; left out if nobody vouches for it.
+    /// The principal of the last holder; omitted if it is anonymous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) principal: Option<&'a str>,
     pub(super) grace_until: String,
 }
 
-/// The lock is nobody's any more.
+/// The lock is released.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Released<'a> {
     pub(super) success: bool,
@@ -70,15 +70,16 @@ pub(super) struct Released<'a> {
     pub(super) message: &'static str,
 }
 
-/// How a lock stands.
+/// The state of a lock.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Status<'a> {
-    /// Somebody has it, or had it last and nobody took it since. Both times are `null` if it never expires.
+    /// A client holds the lock, or it held the lock last and no other client has acquired the lock since. Both times
+    /// are `null` if the lease never expires.
     Known {
         success: bool,
         holder: Cow<'a, str>,
-        /// The principal of the holder; left out if nobody vouches for it.
+        /// The principal of the holder; omitted if the holder is anonymous.
         #[serde(skip_serializing_if = "Option::is_none")]
         principal: Option<&'a str>,
         expires_at: Option<String>,
@@ -87,7 +88,7 @@ pub(super) enum Status<'a> {
         job: &'a str,
         message: &'static str,
     },
-    /// It is anybody's, and nobody let it expire.
+    /// The lock is free, and its last lease did not expire.
     Free {
         success: bool,
         holder: &'static str,
@@ -97,8 +98,8 @@ pub(super) enum Status<'a> {
     },
 }
 
-/// A lock as it is shown to whoever asked at `now`. Past its grace period the last holder stays visible until somebody
-/// takes the lock, it is released or it is forgotten; but only one of this dialect, which is where it means something.
+/// Returns the state of a lock for a request at `now`. After its grace period, the last holder stays visible until the
+/// lock is acquired, released or forgotten. This applies only to holders of this dialect, where it has a meaning.
 pub(super) fn status<'a>(
     app: &App,
     job: &'a str,
@@ -138,7 +139,7 @@ fn is_shown(lapse: &LapseRecord, now: Timestamp) -> bool {
     now < lapse.grace_until || lapse.dialect == Dialect::Sticky.number()
 }
 
-/// A lock time as people read it.
+/// Returns a lock time as wall-clock time, for people.
 pub(super) fn shown(app: &App, at: Timestamp) -> String {
     calendar::to_seconds(app.engine.wall_ms_of(at))
 }

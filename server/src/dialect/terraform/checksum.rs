@@ -1,4 +1,4 @@
-//! `Content-MD5`: Terraform sends it with every body, so what was damaged on the way is known as such.
+//! `Content-MD5`: Terraform sends it with every body, so that the server detects bodies that were damaged in transit.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,7 +15,7 @@ use super::error::Refusal;
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// What a body is said to have, if anything is said.
+/// The checksum that a request announces for its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Checksum([u8; 16]);
 
@@ -27,12 +27,12 @@ impl Checksum {
         bytes.map(|bytes| Some(Self(bytes))).ok_or_else(|| Refusal::invalid(why))
     }
 
-    /// Is the body what was sent?
+    /// Checks that the body has this checksum.
     pub(super) fn check(self, body: &[u8]) -> Result<(), Refusal> {
         self.compare(Md5::digest(body).into())
     }
 
-    /// The same body; and what it had, once all of it has come.
+    /// Returns the same body, and the checksum that is computed while the body is read.
     pub(super) fn watch(self, body: Body) -> (Body, Watching) {
         let (told, had) = oneshot::channel();
         let (stream, hasher) = (body.into_data_stream(), Md5::new());
@@ -47,16 +47,16 @@ impl Checksum {
     }
 }
 
-/// A body that is looked at while it comes.
+/// The announced checksum of a body, and the one that is computed while the body is read.
 pub(super) struct Watching {
     said: Checksum,
     had: oneshot::Receiver<[u8; 16]>,
 }
 
 impl Watching {
-    /// After the body has come whole.
+    /// Compares the checksums after the whole body has been read.
     pub(super) fn check(mut self) -> Result<(), Refusal> {
-        // One that nobody read to its end is nobody's.
+        // A body that was not read to its end has no checksum, and is rejected.
         self.said.compare(self.had.try_recv().unwrap_or_default())
     }
 }
@@ -77,7 +77,7 @@ impl Stream for Watched {
             Some(Err(_)) => {}
             None => {
                 let had = std::mem::take(&mut self.hasher).finalize().into();
-                // Nobody listens any more if the body was refused meanwhile.
+                // The receiver is gone if the body was rejected in the meantime.
                 let _ = self.told.take().map(|told| told.send(had));
             }
         }

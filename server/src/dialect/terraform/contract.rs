@@ -1,5 +1,5 @@
-//! What this dialect answers, for the contract. OpenAPI knows neither `LOCK` nor `UNLOCK`; those are the same as `POST`
-//! and `DELETE` of `lock`.
+//! This dialect's chapter of the OpenAPI document. OpenAPI does not support the methods `LOCK` and `UNLOCK`, which are
+//! the same as `POST` and `DELETE` of `lock`.
 
 use leasehold_api::{Failure, StateVersions, StateWritten, TerraformStates};
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::info::LockInfo;
 use crate::app::App;
 use crate::contract::{Chapter, Operation, text};
 
-/// What may be wrong with any request.
+/// Error statuses that any request can return.
 const ANY: &[u16] = &[400, 500, 503];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
@@ -91,7 +91,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
         .guarded::<Failure>()
 }
 
-/// What a write needs and answers.
+/// Adds the parameter and the responses of a write.
 fn under_lock(operation: Operation) -> Operation {
     operation
         .in_query(

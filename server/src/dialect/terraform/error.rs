@@ -1,4 +1,5 @@
-//! From every kind of "no" to a status and a body. Of a lock that somebody has, the body is what Terraform reads.
+//! Error responses: converts all errors to a status and a body. If the state is locked, the body is the lock info that
+//! Terraform reads.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -14,12 +15,12 @@ use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
-/// An error answer of this dialect.
+/// An error response of this dialect.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// Somebody else has the lock.
+    /// The state is locked by another holder.
     Locked(StatusCode, Box<LockInfo>),
-    /// Anything else, as the native dialect says it.
+    /// Any other error, in the native dialect's format.
     Plain(native::Refusal),
 }
 
@@ -28,17 +29,17 @@ impl Refusal {
         Self::Plain(native::Refusal::new(status, code, why))
     }
 
-    /// The request makes no sense.
+    /// Returns the error for an invalid request.
     pub(super) fn invalid(why: impl Into<String>) -> Self {
         Self::Plain(native::Refusal::invalid(why))
     }
 
-    /// There is no such state, or no such version of it.
+    /// Returns the error for a state or a version that does not exist.
     pub(super) fn missing(why: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, Code::NotFound, why)
     }
 
-    /// The lock was lost, and nobody else has it.
+    /// Returns the error for a lock that was lost and has no new holder.
     pub(super) fn lost() -> Self {
         let why =
             "the lock of this state was lost (released, revoked or expired); nothing was written";
@@ -60,7 +61,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// What the native dialect knows to say.
+/// Converts errors for which the native dialect's response fits.
 macro_rules! plain {
     ($($why:ty),*) => {$(
         impl From<$why> for Refusal {

@@ -1,4 +1,4 @@
-//! The lock under which a state is written: the writer's own, or one taken for the write.
+//! The lock under which a state is written: the writer's lock, or one that is acquired for the write.
 
 use leasehold_core::{Acquire, Extend, LeaseView, Proof, Release, Renew, Span};
 
@@ -13,22 +13,22 @@ use crate::dialect::{Dialect, owner};
 use crate::engine::Take;
 use axum::http::StatusCode;
 
-/// A lock must last at least this long from right before the content is published.
+/// Minimum time that a lock must still last when a version is about to be published.
 const PUBLISH_TIME: Span = Span::from_secs(30);
 
-/// A lock. Dropped, it is given back if it was taken for this write.
+/// A lock. When dropped, it is released if it was acquired for this write.
 pub(super) struct Hold {
     states: States,
     state: State,
     caller: Caller,
-    /// The very lease that was seen first. Another of the same id is another lock: who had it in between may have
-    /// written.
+    /// The lease that was read first. A later lease with the same id is another lock: another client might have held
+    /// the lock and written in between.
     lease: LeaseView,
     is_ours: bool,
 }
 
 impl Hold {
-    /// The lock whose id the writer has, which is held for long enough to publish something.
+    /// Renews the lock that the writer names by its id, so that it lasts long enough to publish.
     pub(super) async fn of(
         states: &States,
         caller: &Caller,
@@ -45,7 +45,7 @@ impl Hold {
         Ok(Self { states, state, caller, lease, is_ours: false })
     }
 
-    /// One for a writer that has none.
+    /// Acquires a lock for a writer that has none.
     pub(super) async fn take(
         states: &States,
         caller: &Caller,
@@ -66,7 +66,7 @@ impl Hold {
         Ok(Self { states, state, caller, lease: grant.lease, is_ours: true })
     }
 
-    /// Makes sure that it is still held, and for long enough. A lock that expires is renewed by this.
+    /// Makes sure that the lock is still held, and for long enough. A lock with a TTL is renewed.
     pub(super) async fn secure(&self) -> Result<LeaseView, Refusal> {
         let ttl = self.states.app.dialect.terraform.lock_ttl.filter(|_| !self.is_ours);
         let renewed = renewed(&self.states, &self.caller, self.proof(), ttl).await?;
@@ -76,7 +76,7 @@ impl Hold {
         }
     }
 
-    /// The lock is not the writer's any more.
+    /// Returns the error for a lock that the writer no longer holds.
     pub(super) async fn lost(&self) -> Refusal {
         lost(&self.states, &self.caller, &self.state).await
     }
@@ -88,7 +88,7 @@ impl Hold {
     }
 }
 
-/// Has it last long enough to publish something. `None`: it is not held.
+/// Renews a lock so that it lasts long enough to publish. Returns `None` if the lock is not held.
 async fn renewed(
     states: &States,
     caller: &Caller,
@@ -102,12 +102,12 @@ async fn renewed(
         extend: Extend::AtLeast(ttl.unwrap_or_default().max(PUBLISH_TIME)),
         request_id: None,
     };
-    // The body may have taken long to come: whoever was let in then need not be any more.
+    // The upload can take long, so the caller's rights are checked again.
     let caller = caller.still(engine)?;
     Ok(engine.ask(caller.permit(renew)?).await?.ok().map(|lease| *lease))
 }
 
-/// The lock is not the writer's: whose, if anybody's.
+/// Returns the error for a lock that the writer does not hold. It names the holder, if there is one.
 async fn lost(states: &States, caller: &Caller, state: &State) -> Refusal {
     match holder(states, caller, state).await {
         Ok(Some(info)) => Refusal::Locked(StatusCode::CONFLICT, Box::new(info)),
@@ -124,7 +124,7 @@ impl Drop for Hold {
         let dialect = Dialect::Terraform.number();
         let release = Release { proof: self.proof(), dialect, request_id: None };
         let call = self.states.app.engine.ask(self.caller.own(release));
-        // Without a runtime the server is ending, and the lock expires.
+        // Without a runtime the server is stopping; the lock then expires.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(call);
         }

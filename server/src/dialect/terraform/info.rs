@@ -1,4 +1,4 @@
-//! Who has a lock, in the shape that Terraform sends and reads.
+//! Information about the holder of a lock, in the format that Terraform sends and reads.
 
 use leasehold_base::calendar;
 use leasehold_core::{Dialect as Number, Holding, LeaseView, Owner, Timestamp};
@@ -8,37 +8,38 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::dialect::{Dialect, name_of, owner};
 
-/// What the id of a write begins with whose writer has no lock.
+/// The first words of the owner of a write whose writer has no lock.
 pub(in crate::dialect) const WITHOUT_LOCK: &str = "write without a lock";
 
-/// What Terraform says of a lock.
+/// Terraform's information about a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct LockInfo {
-    /// The id of the lock, chosen by the client. Of somebody else's lock: its beginning, and who has it since when.
+    /// The id of the lock, chosen by the client. For another client's lock: the beginning of its id, the holder, and
+    /// since when it is held.
     #[serde(rename = "ID")]
     pub(super) id: String,
-    /// What it is taken for.
+    /// The operation that needs the lock.
     #[serde(default)]
     pub(super) operation: String,
-    /// Anything else.
+    /// Additional information.
     #[serde(default)]
     pub(super) info: String,
-    /// Who takes it, as user@host.
+    /// The user that acquires the lock, as user@host.
     #[serde(default)]
     pub(super) who: String,
     /// The version of Terraform.
     #[serde(default)]
     pub(super) version: String,
-    /// Since when, in RFC 3339.
+    /// When the lock was acquired, in RFC 3339.
     #[serde(default)]
     pub(super) created: String,
-    /// Empty.
+    /// Empty: Terraform does not use it with this backend.
     #[serde(default)]
     pub(super) path: String,
 }
 
-/// A lease, as far as it matters to somebody else.
+/// The parts of a lease that other clients can see.
 struct Held<'a> {
     dialect: Number,
     owner: &'a Owner,
@@ -53,7 +54,7 @@ impl LockInfo {
         Self::of(app, &Held { dialect, owner, granted_at, metadata: metadata.as_deref() })
     }
 
-    /// Of whoever is in the way. If nobody holds the lock, others wait for it.
+    /// Describes the conflicting lease. If the lock is not held, others wait for it.
     pub(super) fn of_holding(app: &App, holding: &Holding) -> Self {
         match (&holding.owner, holding.lease) {
             (Some(owner), Some((dialect, _))) => {
@@ -64,7 +65,7 @@ impl LockInfo {
         }
     }
 
-    /// Of a lock that is kept for somebody.
+    /// Describes a lock that is reserved for its last holder.
     pub(super) fn reserved(app: &App, owner: &Owner) -> Self {
         let who = owner::named(owner, &owner::plain(&owner.instance));
         Self { id: format!("reserved for its last holder, {who}"), who, ..Self::now(app) }
@@ -75,8 +76,8 @@ impl LockInfo {
         Self { created, ..Self::default() }
     }
 
-    /// Old versions of Terraform print the id and nothing else, so it says who has the lock. What a holder says of
-    /// itself stands beside who it is for sure.
+    /// Describes a lease. Old versions of Terraform print only the id, so the id also names the holder. The name that
+    /// the holder chose is shown together with its authenticated principal.
     fn of(app: &App, held: &Held<'_>) -> Self {
         let created = calendar::to_millis(app.engine.wall_ms_of(held.granted_at));
         let since = calendar::to_minutes(app.engine.wall_ms_of(held.granted_at));
@@ -107,8 +108,8 @@ impl LockInfo {
         }
     }
 
-    /// Is there nothing in it that would do something to the terminals it is shown on? What Terraform sends has none of
-    /// that.
+    /// Checks that no field contains control characters, which would reach the terminals of other users. Terraform
+    /// never sends any.
     pub(super) fn check(&self) -> Result<(), String> {
         let Self { id, operation, info, who, version, created, path } = self;
         for (name, text) in [
@@ -128,12 +129,12 @@ impl LockInfo {
     }
 }
 
-/// The beginning of an id.
+/// Returns the beginning of an id.
 fn shortened(id: &str) -> String {
     owner::plain(&owner::shortened(id)).into()
 }
 
-/// Terraform's lock info, with the lock ID shortened.
+/// Returns Terraform's lock info with the lock id shortened.
 pub(in crate::dialect) fn shown(metadata: &[u8]) -> Vec<u8> {
     let mut said: serde_json::Value = serde_json::from_slice(metadata).unwrap_or_default();
     if let Some(id) = said.get_mut("ID") {
@@ -143,13 +144,14 @@ pub(in crate::dialect) fn shown(metadata: &[u8]) -> Vec<u8> {
     shown.to_string().into_bytes()
 }
 
-/// What Terraform said of a lock that is its.
+/// Returns the lock info that Terraform sent, if the lease was granted through this dialect.
 fn own(dialect: Number, metadata: Option<&[u8]>) -> Option<LockInfo> {
     let own = metadata.filter(|_| dialect == Dialect::Terraform.number())?;
     serde_json::from_slice(own).ok()
 }
 
-/// Who took a lock through Terraform, as user@host: the owner of its lease is an id, and proves the lock.
+/// Returns who acquired a lock through Terraform, as user@host. The owner of the lease is the lock id, which proves the
+/// lock, so it is not shown whole.
 pub(in crate::dialect) fn who(
     dialect: Number,
     owner: &Owner,

@@ -1,4 +1,4 @@
-//! Locking a state and giving it back.
+//! Endpoints that lock and unlock a state.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -17,10 +17,10 @@ use crate::engine::{ReadLock, Take};
 use crate::http::body;
 use crate::operator;
 
-/// What is kept with a lease that `terraform force-unlock` ended.
+/// The reason that is recorded with a lease that `terraform force-unlock` ended.
 const FORCED: &str = "terraform force-unlock";
 
-/// Takes the lock. Asking again with the same id is having it: the first answer may have been lost.
+/// Acquires the lock. A repeated request with the same id succeeds, because the first response might have been lost.
 pub(super) async fn lock(states: &States, asked: Asked) -> Answer {
     let app = &states.app;
     let Counted(peer) = Counted::of(app, &asked.parts);
@@ -38,7 +38,8 @@ pub(super) async fn lock(states: &States, asked: Asked) -> Answer {
     app.limits.check_acquire(&take.0)?;
     let taken = app.engine.ask(caller.permit(take)?).await?;
     let granted = taken.map_err(|rejection| refused(states, rejection))?;
-    // Terraform looks at the status only. But it is by its last piece that an answer is known to be delivered.
+    // Terraform only checks the status. The response has a body anyway, because its last piece shows that it was
+    // delivered.
     let answer = Json(info).into_response();
     Ok(door::Answer::new(answer, granted.undelivered).into_response())
 }
@@ -53,7 +54,7 @@ fn parse(bytes: &[u8]) -> Result<LockInfo, Refusal> {
     Ok(info)
 }
 
-/// Why a lock cannot be had.
+/// Returns the error for a lock that cannot be acquired.
 pub(super) fn refused(states: &States, rejection: Rejection) -> Refusal {
     let app = &states.app;
     let info = match &rejection {
@@ -66,7 +67,8 @@ pub(super) fn refused(states: &States, rejection: Rejection) -> Refusal {
     Refusal::Locked(StatusCode::LOCKED, Box::new(info))
 }
 
-/// Gives it back. Without a body that is `terraform force-unlock`, which does not send the id it was told.
+/// Releases the lock. A request without a body comes from `terraform force-unlock`, which does not send the id that the
+/// user typed.
 pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
     let app = &states.app;
     let Asked { state, caller, body, parts, .. } = asked;
@@ -82,20 +84,20 @@ pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
     match app.engine.ask(release).await? {
         Ok(_) => Ok(unlocked()),
         Err(Rejection::Limit(exceeded)) => Err(Rejection::Limit(exceeded).into()),
-        // It is not theirs any more. If it is nobody's, that is what was wanted.
+        // The client does not hold the lock. If no other client does, the state is unlocked, as requested.
         Err(_) => {
             note_wrong_id(states, &caller, &state, "release").await;
             match holder(states, &caller, &state).await {
                 Ok(None) => Ok(unlocked()),
                 Ok(Some(info)) => Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info))),
-                // Whoever may not look is told nothing of others.
+                // A caller without the right to read learns nothing about other holders.
                 Err(_) => Err(Refusal::lost()),
             }
         }
     }
 }
 
-/// Writes to the audit files that the request has another ID than the lock of the state, if that is held.
+/// Records in the audit files that the request has another id than the lock of the state, if the state is locked.
 pub(super) async fn note_wrong_id(
     states: &States,
     caller: &Caller,
@@ -105,7 +107,7 @@ pub(super) async fn note_wrong_id(
     mismatch::of_lock(&states.app, caller, operation, (&state.lock, Dialect::Terraform)).await;
 }
 
-/// Ends the very lease that is seen. What is held by another dialect is not Terraform's to end.
+/// Revokes exactly the lease that was just read. Terraform cannot end a lease of another dialect.
 async fn force(states: &States, caller: &Caller, state: &State, unless_own: UnlessOwn) -> Answer {
     let app = &states.app;
     let view = look(states, caller, state).await?;
@@ -117,7 +119,7 @@ async fn force(states: &States, caller: &Caller, state: &State, unless_own: Unle
     }
     let proof = Proof::Number { number: lease.id.number, principal: None };
     let revoke = Revoke { target: Target::Lease(proof, dialect), reason: FORCED.into() };
-    // Whoever may write may end what is their own; what is another's takes the right to take locks away.
+    // A caller that can write can end its own lock. To end that of another, it needs the right to revoke.
     let is_own = caller.is(&lease.owner.principal);
     if let Some(refused) = unless_own.filter(is_own) {
         return Ok(refused);
@@ -125,7 +127,7 @@ async fn force(states: &States, caller: &Caller, state: &State, unless_own: Unle
     let right = if is_own { Right::FilesWrite } else { Right::Revoke };
     match app.engine.ask(caller.permit_on(right, [&state.lock], revoke)?).await? {
         Ok(_) => {
-            // Without authentication, all principals are one.
+            // Without authentication, all clients are the same principal.
             if !is_own || !caller.is_asked() {
                 operator::note_revoked(app, caller, &state.lock, FORCED);
             }
@@ -145,7 +147,7 @@ async fn look(states: &States, caller: &Caller, state: &State) -> Result<LockVie
     Ok(*states.app.engine.ask(read).await??)
 }
 
-/// Who has the lock, if anybody.
+/// Returns the holder of the lock, if there is one.
 pub(super) async fn holder(
     states: &States,
     caller: &Caller,

@@ -1,7 +1,7 @@
-//! The http backend of Terraform: `/terraform/{state}`, with a lock and the versions a state had before.
+//! The Terraform `http` backend: `/terraform/{state}`, with a lock and earlier versions of each state.
 //!
-//! A state is content like a file's, in the same store. While it is locked only the holder of the lock writes it, which
-//! is looked at again when the new version is published.
+//! A state is stored like the content of a file. While it is locked, only the holder of the lock can write it. This is
+//! checked again when the new version is published.
 
 mod checksum;
 pub(super) mod contract;
@@ -36,20 +36,20 @@ pub(super) use info::{WITHOUT_LOCK, shown, who};
 use leasehold_api::Code;
 use state::State;
 
-/// The first word of its paths.
+/// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["terraform"];
 pub(super) const LISTENER: Option<Listener> = None;
 
-/// What it can be told.
+/// The settings of this dialect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The namespace of the states' locks.
+    /// The namespace of the locks on states.
     pub namespace: Arc<str>,
-    /// How long a lock lasts unless a write renews it; `None`: until it is given back.
+    /// TTL of a lock, which writes renew; `None`: a lock lasts until it is released.
     pub lock_ttl: Option<Span>,
-    /// How many versions of a state are kept.
+    /// Maximum versions of a state that are kept.
     pub versions: usize,
-    /// Largest state, in bytes.
+    /// Maximum size of a state, in bytes.
     pub state_bytes_max: u64,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .with_state(states)
 }
 
-/// What the handlers of this dialect use.
+/// The state that the handlers of this dialect share.
 #[derive(Clone)]
 pub(super) struct States {
     app: App,
@@ -87,7 +87,7 @@ pub(super) struct States {
 type Answer = Result<Response, Refusal>;
 
 impl Asked {
-    /// The whole body, of bounded size.
+    /// Reads the whole body, up to the maximum size, and checks its checksum.
     async fn bytes(body: Body, headers: &HeaderMap, app: &App) -> Result<Bytes, Refusal> {
         let said = Checksum::of(headers)?;
         let bytes = body::read(body, app.http.body_bytes_max, app.http.body_timeout).await?;
@@ -96,7 +96,7 @@ impl Asked {
     }
 }
 
-/// A request about a state, and who makes it.
+/// A request about a state, with its caller.
 struct Asked {
     state: State,
     caller: Caller,
@@ -130,7 +130,7 @@ async fn serve(Given(states): Given<States>, request: Request) -> Response {
     answer.await.unwrap_or_else(IntoResponse::into_response)
 }
 
-/// For clients that were told to use other methods for locks.
+/// Serves the lock of a state, for clients that are configured to use other methods than `LOCK` and `UNLOCK`.
 async fn serve_lock(Given(states): Given<States>, request: Request) -> Response {
     let answer = async {
         let asked = Asked::of(&states, request).await?;
@@ -160,7 +160,7 @@ fn not_allowed(allowed: &'static str) -> Response {
     ([(header::ALLOW, allowed)], refusal).into_response()
 }
 
-/// Somebody may not do what they ask.
+/// Renders a denied request in this dialect's error format.
 pub(super) fn refuse(_: &App, denied: Denied) -> Response {
     Refusal::from(denied).into_response()
 }

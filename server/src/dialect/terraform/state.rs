@@ -1,4 +1,4 @@
-//! A state, and where its versions are.
+//! A state, and where its versions are stored.
 
 use leasehold_core::LockKey;
 
@@ -6,13 +6,13 @@ use super::error::Refusal;
 use crate::app::App;
 use crate::content::{FilePath, Folders, ToRead, ToWrite};
 
-/// In the server's own part of the store.
+/// The folder of all states, in the server's own part of the store.
 const FOLDER: &str = "terraform";
 
-/// A state by its name.
+/// A state, identified by its name.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// Its lock, which has its name.
+    /// The lock of the state, which has the same name.
     pub(super) lock: LockKey,
     folders: Folders,
 }
@@ -25,18 +25,18 @@ impl State {
         Ok(Self { lock, folders })
     }
 
-    /// The state that is in these folders, if one can be.
+    /// Returns the state that is stored in these folders, if they can contain one.
     pub(super) fn of_folders(app: &App, folders: &[String]) -> Option<Self> {
         Self::new(app, Folders::name(folders)?).ok()
     }
 
-    /// A folder of states, to somebody who may see any of them.
+    /// Returns a folder of states, for callers that can see at least one state.
     pub(super) fn all_in(app: &App, folders: &[String]) -> ToRead {
         let namespace = app.dialect.terraform.namespace.clone();
         ToRead::own_folder(path(folders, None), namespace)
     }
 
-    /// All its versions.
+    /// Returns the folder of the state's versions, to be read.
     pub(super) fn versions(&self) -> ToRead {
         ToRead::own(self.place(), self.lock.clone())
     }
@@ -49,13 +49,13 @@ impl State {
         ToWrite::own(path(self.folders.names(), Some(version)), self.lock.clone())
     }
 
-    /// The folder of its versions.
+    /// Returns the path of the folder with the state's versions.
     pub(super) fn place(&self) -> FilePath {
         path(self.folders.names(), None)
     }
 }
 
-/// A version has as many digits as there can be, so that the order of names is that of numbers.
+/// Returns the path of a version. Its number is padded with zeros, so that the names sort like the numbers.
 fn path(folders: &[String], version: Option<u64>) -> FilePath {
     let version = version.map(|version| format!("{version:020}"));
     let folders = folders.iter().map(String::as_str);

@@ -1,4 +1,4 @@
-//! Reading: the latest version of a state, an earlier one, which there are, which states there are.
+//! Read endpoints: the latest version of a state, an earlier one, the list of versions and the list of states.
 
 use axum::Json;
 use axum::body::Body;
@@ -18,14 +18,14 @@ use crate::door::Arrival;
 use crate::http::answers::Sending;
 use crate::http::shares::Client;
 
-/// How often the latest version is looked for again if it was removed after it was found.
+/// Maximum attempts to read the latest version, which can be removed after it was found.
 const TRIES: usize = 3;
-/// The largest number of a version, as in the contract.
+/// The maximum number of a version, as in the OpenAPI document.
 const VERSION_MAX: u64 = i64::MAX as u64;
-/// Nobody looks into it, so nobody knows that it is JSON.
+/// The server does not parse states, so it does not know whether they are JSON.
 const KIND: &str = "application/octet-stream";
 
-/// The versions that are kept, oldest first.
+/// Returns the versions that are kept, oldest first.
 pub(super) async fn kept(
     states: &States,
     caller: &Caller,
@@ -40,7 +40,7 @@ pub(super) async fn kept(
     Ok(entries.into_iter().filter_map(shown).collect())
 }
 
-/// The state as it is.
+/// Sends the latest version of a state.
 pub(super) async fn latest(states: &States, asked: Asked) -> Answer {
     let Asked { state, caller, parts, .. } = asked;
     for _ in 0..TRIES {
@@ -52,7 +52,7 @@ pub(super) async fn latest(states: &States, asked: Asked) -> Answer {
     Err(Refusal::missing("there is no such state yet"))
 }
 
-/// The state as it was.
+/// Sends an earlier version of a state.
 pub(super) async fn read(Given(states): Given<States>, request: Request) -> Response {
     let answer = async {
         let Asked { state, caller, parts, version, .. } = Asked::of(&states, request).await?;
@@ -73,7 +73,7 @@ pub(super) fn missing() -> Refusal {
     Refusal::missing("there is no such version of this state, or it is not kept any more")
 }
 
-/// A version that can be sent.
+/// A version that is ready to be sent.
 pub(super) struct Version {
     pub(super) size: u64,
     content: Box<dyn content::Readable>,
@@ -81,13 +81,12 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// Its content.
     pub(super) fn body(self) -> Body {
         content::stream(self.content, 0, self.size, self.sending)
     }
 }
 
-/// A version of a state, if there is one with this number.
+/// Opens a version of a state. Returns `None` if it does not exist.
 pub(super) async fn find(
     states: &States,
     caller: &Caller,
@@ -118,7 +117,7 @@ fn answer(version: u64, found: Version, is_head: bool) -> Response {
     (StatusCode::OK, headers, body).into_response()
 }
 
-/// The versions of a state.
+/// Lists the versions of a state, latest first.
 pub(super) async fn list(Given(states): Given<States>, request: Request) -> Response {
     let answer = async {
         let Asked { state, caller, .. } = Asked::of(&states, request).await?;
@@ -136,7 +135,7 @@ fn shown(body: &impl serde::Serialize) -> Response {
     ([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
-/// The states their reader may see.
+/// Lists the states that the caller can see.
 pub(super) async fn states(Given(states): Given<States>, request: Request) -> Response {
     let answer = async {
         let (parts, _) = request.into_parts();
@@ -174,7 +173,7 @@ async fn shown_state(
     Ok(Some(TerraformState { state: state.lock.name.to_string(), latest, locked_by }))
 }
 
-/// What is in a folder; nothing if there is no such folder.
+/// Returns the entries of a folder; none if the folder does not exist.
 async fn listed(
     states: &States,
     folder: Permitted<ToRead>,

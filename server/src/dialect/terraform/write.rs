@@ -1,4 +1,4 @@
-//! Writing a state: a new version, published at once and durably, under the lock.
+//! Writes states. Each write publishes a new version under the lock, atomically and durably.
 
 use axum::Json;
 use axum::body::HttpBody;
@@ -23,14 +23,15 @@ use crate::dialect::query;
 use crate::engine;
 use crate::http::shares::Client;
 
-/// What a query may say. Everything else is for others, and Terraform's own options are passed on as they are.
+/// The query parameters. Others are ignored: they are for other software, and Terraform sends the query of its
+/// configured address unchanged.
 #[derive(Deserialize)]
 struct Params {
     #[serde(rename = "ID")]
     id: Option<String>,
 }
 
-/// `POST /terraform/{state}?ID=`: what came becomes the state.
+/// Handles `POST /terraform/{state}?ID=`: the body becomes the new state.
 pub(super) async fn write(states: &States, asked: Asked) -> Answer {
     let bytes_max = states.app.dialect.terraform.state_bytes_max;
     let n_bytes = asked.body.size_hint().lower();
@@ -38,7 +39,7 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
         return Err(Refusal::too_large(bytes_max));
     }
     let Asked { state, caller, parts, body, .. } = asked;
-    // Whoever would be refused anyway is spared the upload.
+    // A request that would be rejected anyway is rejected before the upload.
     caller.permit(state.to_write(0))?;
     states.store.blocking(move |content| content.check_room(n_bytes)).await?;
     let hold = admit(states, &caller, &state, &parts).await?;
@@ -60,7 +61,7 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
     published(states, caller, state, (hold, counted), ("write-state", upload)).await
 }
 
-/// `POST /terraform/{state}/versions/{n}/restore?ID=`: an earlier version becomes the state again.
+/// Handles `POST /terraform/{state}/versions/{n}/restore?ID=`: an earlier version becomes the state again.
 pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
     let Asked { state, caller, parts, version, .. } = asked;
     caller.permit(state.to_write(0))?;
@@ -80,7 +81,8 @@ fn id(parts: &Parts) -> Result<Option<String>, Refusal> {
     Ok(params.id.filter(|id| !id.is_empty()))
 }
 
-/// While the state is locked, only whoever has the lock writes: under this very lock, if the writer has one.
+/// Returns the lock that the writer names by its id. While the state is locked, only the holder can write, so a writer
+/// without an id is rejected.
 async fn admit(
     states: &States,
     caller: &Caller,
@@ -96,7 +98,7 @@ async fn admit(
     }
 }
 
-/// Goes on to the end even if whoever asked goes away: what is half done would be worse.
+/// Publishes to the end even if the client disconnects, because a half-finished write would be worse.
 async fn published(
     states: &States,
     caller: Caller,
@@ -122,14 +124,14 @@ async fn publish(
     hold: &Hold,
     (act, upload): (&'static str, Upload),
 ) -> Answer {
-    // Whoever gets the lock next must not publish before this has: a rename cannot be told to hurry.
+    // The next holder of the lock must not publish before this write does, and a rename can take any time.
     let _turn = states.store.turn(&state.place()).await;
     let deadline = hold.secure().await?.deadline;
     let before = kept(states, caller, state).await?;
     let version = before.last().map_or(1, |latest| latest.version + 1);
     let path = caller.permit(state.to_write(version))?;
     let engine = states.app.engine.clone();
-    // The lock is good for a while, but this thread may sleep through it.
+    // The lock lasts for a while, but this thread might be suspended for longer.
     let is_safe = move || deadline.is_none_or(|deadline| engine.now() < deadline);
     let Upload { draft, size, .. } = upload;
     let done = states.store.blocking(move |_| is_safe().then(|| draft.publish(&path)).transpose());
@@ -147,7 +149,7 @@ fn written(version: u64) -> Response {
     (StatusCode::OK, Json(StateWritten { version })).into_response()
 }
 
-/// Removes what is older than what is kept beside the latest.
+/// Removes the versions that exceed the maximum number, which includes the new version.
 async fn forget(
     states: &States,
     caller: &Caller,
@@ -157,7 +159,7 @@ async fn forget(
     let n_kept = states.app.dialect.terraform.versions.saturating_sub(1);
     for version in before.rev().skip(n_kept) {
         let Ok(path) = caller.permit(state.to_write(version)) else { return };
-        // What stays is removed with the next write.
+        // A version that cannot be removed now is removed after a later write.
         if let Err(error) = states.store.blocking(move |content| content.remove(&path)).await {
             tracing::warn!(%error, "an old version of a state could not be removed");
         }

@@ -46,7 +46,7 @@ async fn send(address: SocketAddr, text: &str) -> String {
     stream.write_all(text.as_bytes()).await.expect("it is there");
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer);
-    let read = tokio::time::timeout(Duration::from_secs(10), read).await;
+    let read = tokio::time::timeout(Duration::from_secs(180), read).await;
     read.expect("in time").expect("text");
     answer
 }

@@ -1,5 +1,5 @@
 //! Tests of an authenticating proxy. Its user header is trusted because of the peer address and the shared secret,
-//! never by itself alone.
+//! never on its own.
 
 use leasehold_testkit::Value;
 

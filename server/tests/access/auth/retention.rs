@@ -104,6 +104,35 @@ async fn unknown_clients_do_not_hide_refusals_of_principals_and_what_was_left_ou
 }
 
 #[tokio::test]
+async fn leases_that_a_client_took_from_others_are_told_beside_the_acts_of_operators() {
+    let home = folder();
+    let file = home.path().join("audit.log");
+    let scene = scene(&file, |options| options.refusals_per_client = 3).await;
+    scene.local.clock.set_wall_ms(1_000_000_000_000);
+    let reason = json!({"reason": "gone"});
+    for n in 0..5 {
+        let taken =
+            scene.send("taker", &format!("POST /v1/locks/l{n}/acquire"), acquire("o")).await;
+        assert_eq!(taken.status, 200);
+        for lock in [format!("l{n}"), "none".into()] {
+            let line = format!("POST /v1/locks/{lock}/revoke");
+            assert_eq!(scene.send("revoker", &line, reason.clone()).await.status, 200);
+        }
+    }
+    let [access, admin, ..] = audit::files(&file);
+    let revoked = |file: &Path| -> Vec<_> {
+        let told = of(file).into_iter().filter(|line| line["act"] == "revoke");
+        told.map(|line| (line["lock"].as_str().unwrap().to_owned(), line["detail"]["n"].clone()))
+            .collect()
+    };
+    let told = |lock: &str, n: u64| (lock.to_owned(), json!(n));
+    assert_eq!(revoked(&admin), [told("l0", 1), told("l1", 1), told("l2", 1)]);
+    let rest: Vec<_> = revoked(&access).into_iter().filter(|(lock, _)| lock != "none").collect();
+    assert_eq!(rest, [told("l3", 1), told("l4", 1)], "none is lost");
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn sign_ins_and_sessions_are_told() {
     let home = folder();
     let file = home.path().join("audit.log");

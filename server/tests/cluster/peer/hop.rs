@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::peer::world::{Node, World};
+use crate::peer::world::{Node, PATIENCE, World};
 use crate::peer::{Outcome, holds};
 
 /// A follower played by the test, with a connection to the leader.
@@ -162,7 +162,7 @@ fn waits(mut peer: Peer, lock: &str) -> JoinHandle<(Peer, Response<()>)> {
 pub(crate) async fn told_through_two_servers() -> Outcome {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
-    for n in 1..=20 {
+    for n in 1..=40 {
         let lock = format!("db-{n}");
         let held = leader.client.acquire(&lock, "a", 60_000, json!({})).await;
         let [mut one, mut two] = [Peer::of(&world).await, Peer::of(&world).await];
@@ -201,7 +201,7 @@ async fn what_one_server_gives_up_is_kept_if_the_client_may_have_it_through_anot
 async fn what_a_server_gives_up_is_kept_if_the_client_was_told_here() {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
-    for n in 1..=20 {
+    for n in 1..=40 {
         let lock = format!("db-{n}");
         let held = leader.client.acquire(&lock, "a", 60_000, json!({})).await;
         let (client, path) = (leader.client.clone(), format!("/v1/locks/{lock}/acquire"));
@@ -295,29 +295,39 @@ async fn silent_leader(world: &World) -> (SocketAddr, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let taking = tokio::spawn(async move {
+        let (came, mut requests) = tokio::sync::mpsc::unbounded_channel();
         let mut readings = tokio::task::JoinSet::new();
-        // Longer than a follower holds a request. A repeated request would arrive within this time.
-        let until = tokio::time::Instant::now() + Duration::from_secs(10);
-        while tokio::time::Instant::now() < until {
-            let accepted = tokio::time::timeout_at(until, listener.accept()).await;
-            let Ok(Ok((mut stream, _))) = accepted else { break };
-            // The follower also connects every second to check whether the leader is reachable.
-            readings.spawn(async move {
-                let (mut bytes, mut all) = (vec![0; 65_536], Vec::new());
-                let is_request = |all: &[u8]| all.windows(7).any(|window| window == b"never-2");
-                let reading = async {
+        let accepting = async {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let came = came.clone();
+                // The follower also connects every second to check whether the leader is reachable.
+                readings.spawn(async move {
+                    let (mut bytes, mut all) = (vec![0; 65_536], Vec::new());
                     while let Ok(n @ 1..) = stream.read(&mut bytes).await {
                         all.extend_from_slice(&bytes[..n]);
-                        if is_request(&all) {
+                        if all.windows(7).any(|window| window == b"never-2") {
+                            let _ = came.send(());
                             break;
                         }
                     }
-                };
-                let _ = tokio::time::timeout(Duration::from_secs(2), reading).await;
-                is_request(&all)
-            });
+                });
+            }
+        };
+        let counting = async {
+            let mut n_requests = 0;
+            // After the first request: longer than a follower holds a request. A repeated request would arrive within
+            // this time.
+            let mut window = PATIENCE;
+            while let Ok(Some(())) = tokio::time::timeout(window, requests.recv()).await {
+                n_requests += 1;
+                window = Duration::from_secs(10);
+            }
+            n_requests
+        };
+        tokio::select! {
+            () = accepting => 0,
+            n_requests = counting => n_requests,
         }
-        readings.join_all().await.into_iter().filter(|is_request| *is_request).count()
     });
     let leader = json!({"nonce": "0", "node": "n9", "address": "http://n9", "version": "1",
         "peer": address.to_string(), "peer_key": "k"});

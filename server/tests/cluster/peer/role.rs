@@ -103,7 +103,7 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
         let client = follower.client.clone();
         tokio::spawn(async move { client.acquire("db", "a", 60_000, json!({})).await })
     };
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!asking.is_finished());
     world.etcd.ctl(&["del", "/test/leader"]);
     let taken = asking.await.expect("no panic");

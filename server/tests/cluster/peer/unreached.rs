@@ -59,7 +59,11 @@ async fn a_leader_that_no_other_server_can_reach_hands_over() {
     let seen = second.client.get("/v1/locks/db").await;
     assert_eq!(seen.get("last_token"), held.get("fencing_token"), "{seen:?}");
     // As a follower, the server reaches the new leader.
-    assert!(metric(&first, "leasehold_cluster_changes_total{change=\"handed_over\"} 1").await);
+    let handed_over = "leasehold_cluster_changes_total{change=\"handed_over\"} 1";
+    while !metric(&first, handed_over).await {
+        assert!(began.elapsed() < PATIENCE, "the server counts no handover");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     first.until("/readyz", 200).await;
     assert_eq!(first.client.release(&held, json!({})).await.status, 200);
 }

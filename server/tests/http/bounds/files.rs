@@ -76,6 +76,54 @@ async fn a_restart_counts_what_is_there() {
     assert_eq!(home.put("/newer", 700).await.status, 201);
 }
 
+/// Starts a server with a folder and a file, and returns the statuses of five requests that work on them: two copies, a
+/// move of a file, and a move and a removal of a folder.
+async fn on_trees(set: impl FnOnce(&mut leasehold_server::http::Options)) -> (Local, [u16; 5]) {
+    let mut settings = settings(None);
+    settings.dialect.files.free_space_min = Some(0);
+    settings.http.connections_per_peer_exempt = [].into();
+    set(&mut settings.http);
+    let local = Local::start(settings).await;
+    let send = async |line: &str, to: &str| {
+        let (method, path) = line.split_once(' ').unwrap();
+        let headers = [("destination", to)];
+        let headers = if to.is_empty() { &[][..] } else { &headers[..] };
+        let sent = local.client.send_with(method.parse().unwrap(), path, headers, "").await;
+        let sent = sent.unwrap();
+        if matches!(sent.status, 429 | 503) {
+            assert_eq!(sent.headers["retry-after"], "1");
+            assert!(sent.text.contains("allowed (") && sent.text.contains("tree-operations-max)"));
+        }
+        sent.status
+    };
+    for line in ["MKCOL /dav/box", "PUT /dav/box/f", "PUT /dav/f"] {
+        assert_eq!(send(line, "").await, 201, "{line}");
+    }
+    let copied = [send("COPY /dav/f", "/dav/g").await, send("COPY /dav/box", "/dav/copy").await];
+    let moved = [send("MOVE /dav/f", "/dav/h").await, send("MOVE /dav/box", "/dav/moved").await];
+    let is_moved = local.client.get("/dav/moved/f").await.status == 200;
+    let gone = send(if is_moved { "DELETE /dav/moved" } else { "DELETE /dav/box" }, "").await;
+    (local, [copied[0], copied[1], moved[0], moved[1], gone])
+}
+
+#[tokio::test]
+async fn copies_and_whole_folders_have_a_limit_and_one_address_has_a_share() {
+    let (local, done) = on_trees(|http| {
+        (http.tree_operations_max, http.principal_tree_operations_max) = (1, 1);
+    })
+    .await;
+    assert_eq!(done, [201, 201, 201, 201, 204], "one after the other");
+    assert_eq!(crate::bounds::metric(&local, "leasehold_tree_operations").await, 0);
+    let (local, done) = on_trees(|http| http.principal_tree_operations_max = 0).await;
+    assert_eq!(done, [429, 429, 201, 429, 429]);
+    let refusals = "leasehold_limit_refusals_total{limit=\"principal-tree-operations-max\"}";
+    assert_eq!(crate::bounds::metric(&local, refusals).await, 4);
+    let (local, done) = on_trees(|http| http.tree_operations_max = 0).await;
+    assert_eq!(done, [503, 503, 201, 503, 503]);
+    let refusals = "leasehold_limit_refusals_total{limit=\"tree-operations-max\"}";
+    assert_eq!(crate::bounds::metric(&local, refusals).await, 4);
+}
+
 #[tokio::test]
 async fn an_upload_for_which_no_file_can_be_opened_is_told_to_come_again() {
     let mut settings = settings(None);

@@ -1,9 +1,10 @@
 //! Tests that a response sent before the request was read in full still reaches the client.
 
-use leasehold_testkit::{Local, json};
+use leasehold_testkit::{Client, Local, json, settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::front::{Raw, post};
+use crate::front::untaken::opening;
+use crate::front::{PATIENCE, Raw, post};
 
 /// Size of a body that the server does not read.
 const BODY_BYTES: usize = 200 * 1024;
@@ -117,19 +118,22 @@ async fn curl_is_told_why_its_upload_is_refused() {
     let folder = leasehold_testkit::folder();
     let file = folder.path().join("body");
     std::fs::write(&file, vec![b' '; LARGE_BYTES]).unwrap();
-    for (status, head) in refused(&local).await {
-        // `curl` cannot send two `Host` headers.
-        if head.contains("Host:") {
-            continue;
-        }
+    let refused = refused(&local).await;
+    // `curl` cannot send two `Host` headers.
+    let refused = refused.iter().filter(|(_, head)| !head.contains("Host:"));
+    let refused = refused.flat_map(|(status, head)| {
+        ["--http1.1", "--http2-prior-knowledge"].map(|version| (status, head, version))
+    });
+    for (status, head, version) in refused {
         let mut lines = head.lines();
         let mut first = lines.next().unwrap().split(' ');
         let (method, path) = (first.next().unwrap(), first.next().unwrap());
         let mut curl = std::process::Command::new("curl");
         curl.args([
             "-sS",
+            version,
             "--max-time",
-            "20",
+            "60",
             "-w",
             "%{http_code}",
             "-o",
@@ -146,8 +150,72 @@ async fn curl_is_told_why_its_upload_is_refused() {
         curl.arg(format!("http://{}{path}", local.address));
         let ended = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
         let said = String::from_utf8_lossy(&ended.stdout);
-        assert_eq!(said, status.to_string(), "{head}{ended:?}");
+        assert_eq!(said, status.to_string(), "{version}: {head}{ended:?}");
     }
+}
+
+/// A frame of HTTP/2: its type, its flags, and the number of its stream.
+type Frame = (u8, u8, u32);
+
+const DATA: u8 = 0;
+const RESET: u8 = 3;
+const PING: u8 = 6;
+const END: u8 = 1;
+
+/// Reads frames until this one.
+async fn until(raw: &mut Raw, is_last: impl Fn(Frame) -> bool) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    let reading = async {
+        while !frames.last().is_some_and(|frame| is_last(*frame)) {
+            let mut head = [0; 9];
+            raw.0.read_exact(&mut head).await.expect("a frame");
+            let [a, b, c, kind, flags, stream @ ..] = head;
+            let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+            raw.0.read_exact(&mut payload).await.expect("a payload");
+            frames.push((kind, flags, u32::from_be_bytes(stream)));
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("it never came");
+    frames
+}
+
+/// Begins a request whose body does not end, and returns once it is refused.
+async fn begin_upload(local: &Local) -> Raw {
+    let mut raw = Raw::connect(local.address).await;
+    let path = "/v1/nope";
+    let mut bytes = opening(path);
+    // The flags before the stream's number and the headers no longer say that there is no body.
+    let n_headers = 4 + path.len() + "\x01\x09localhost".len();
+    let at = bytes.len() - n_headers - 5;
+    assert_eq!(std::mem::replace(&mut bytes[at], 4), 5);
+    raw.send(bytes).await;
+    until(&mut raw, |(kind, flags, _)| kind == DATA && flags & END != 0).await;
+    raw
+}
+
+#[tokio::test]
+async fn an_upload_over_http2_that_is_refused_and_never_ends_is_reset_and_takes_no_stream() {
+    let local = Local::ephemeral().await;
+    let mut raw = begin_upload(&local).await;
+    let metrics = local.client.get("/metrics").await.text;
+    assert!(metrics.contains("leasehold_streams 0\n"), "{metrics}");
+    until(&mut raw, |frame| frame == (RESET, 0, 1)).await;
+    let is_none = async |client: &Client| {
+        client.get("/metrics").await.text.contains("leasehold_streams_open 0\n")
+    };
+    local.until("no stream is open", is_none).await;
+}
+
+#[tokio::test]
+async fn an_upload_over_http2_in_the_reserve_is_reset_with_its_response() {
+    let mut settings = settings(None);
+    settings.http.connections_max = 0;
+    settings.http.restricted_timeout = PATIENCE;
+    let local = Local::start(settings).await;
+    let mut raw = begin_upload(&local).await;
+    raw.send([0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await;
+    let frames = until(&mut raw, |frame| frame == (PING, 1, 0)).await;
+    assert!(frames.contains(&(RESET, 0, 1)), "{frames:?}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, Response, json, settings};
 use tokio::net::TcpSocket;
 
-use crate::front::{Raw, post, until_waiting, wait};
+use crate::front::{PATIENCE, Raw, post, until_waiting, wait};
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
 const LIST: &str = "GET /v1/locks HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -55,7 +55,7 @@ async fn refusals(local: &Local, setting: &str) -> usize {
 
 /// Waits until all connection slots are in use by clients that do not give them up.
 async fn until_full(address: SocketAddr) {
-    for _ in 0..1000 {
+    for _ in 0..24_000 {
         let answer = ask(address, LIST).await;
         if answer.starts_with("HTTP/1.1 503 ") {
             check_no_place(&answer);
@@ -162,9 +162,11 @@ async fn an_upload_that_only_drips_gives_its_place_up() {
     let mut settings = with_places(1);
     settings.http.header_timeout = Duration::from_secs(1);
     let local = Local::start(settings).await;
-    let opened = ask(local.address, &post("/auth/session", &json!({}))).await;
-    let session = opened.split("\"sessionId\":\"").nth(1).unwrap().split('"').next().unwrap();
+    // On the same connection: a second one could arrive before the only slot is free again.
     let mut dripping = Raw::connect(local.address).await;
+    dripping.send(post("/auth/session", &json!({}))).await;
+    let opened = dripping.answer().await;
+    let session = opened.split("\"sessionId\":\"").nth(1).unwrap().split('"').next().unwrap();
     let head = "PUT /file HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\nAuthorization: Bearer ";
     dripping.send(format!("{head}{session}\r\n\r\nx")).await;
     let mut has_place = false;
@@ -260,6 +262,57 @@ async fn http2_requests_are_limited_in_total() {
     assert_eq!(status, 409, "there is room again");
 }
 
+/// A request that is refused, and after which the server reads for up to 5 seconds.
+const MALFORMED: &str = "nonsense\r\n\r\n";
+
+/// Each of these clients used to keep the only reserved slot for two seconds.
+#[tokio::test]
+async fn refused_clients_that_do_not_close_keep_no_slot_of_the_reserve() {
+    let mut settings = with_places(1);
+    settings.http.connections_reserved = 1;
+    settings.http.restricted_timeout = PATIENCE;
+    let local = Local::start(settings).await;
+    let acquire = json!({"owner_id": "holder", "ttl_ms": 60_000});
+    let mut waiter = Raw::connect(local.address).await;
+    waiter.send(post("/v1/locks/db/acquire", &acquire)).await;
+    check(&waiter.answer().await, 200);
+    waiter.send(wait("db", "waiter")).await;
+    until_waiting(&local, "db", 1).await;
+    let refused = async {
+        let mut lingering = Vec::new();
+        for _ in 0..20 {
+            let mut raw = Raw::connect(local.address).await;
+            raw.send(MALFORMED).await;
+            check(&raw.answer().await, 400);
+            lingering.push(raw);
+        }
+        check(&ask(local.address, HEALTH).await, 200);
+        lingering
+    };
+    let refused = tokio::time::timeout(Duration::from_secs(20), refused).await;
+    let refused = refused.expect("a slot was kept");
+    drop(refused);
+    drop(waiter);
+    until_waiting(&local, "db", 0).await;
+    let is_over = async |_: &leasehold_testkit::Client| {
+        local.client.get("/metrics").await.text.contains("leasehold_lingering 0\n")
+    };
+    local.until("none lingers", is_over).await;
+}
+
+#[tokio::test]
+async fn only_so_many_connections_linger() {
+    let mut settings = settings(None);
+    settings.http.lingering_max = 0;
+    let local = Local::start(settings).await;
+    let mut raw = Raw::connect(local.address).await;
+    raw.send(MALFORMED).await;
+    check(&raw.answer().await, 400);
+    let is_counted =
+        async |_: &leasehold_testkit::Client| refusals(&local, "lingering-max").await == 1;
+    local.until("it is counted", is_counted).await;
+}
+
 #[tokio::test]
 async fn refusals_for_lack_of_a_place_are_counted_by_setting() {
     let all = with_places(1);
@@ -268,8 +321,11 @@ async fn refusals_for_lack_of_a_place_are_counted_by_setting() {
     of_peer.http.connections_per_peer_exempt = [].into();
     for (settings, setting) in [(all, "connections-max"), (of_peer, "connections-per-peer-max")] {
         let local = Local::start(settings).await;
-        local.client.acquire("db", "holder", 60_000, json!({})).await;
+        // All on one connection: a second one could arrive before the only slot is free again.
+        let acquire = json!({"owner_id": "holder", "ttl_ms": 60_000});
         let mut waiter = Raw::connect(local.address).await;
+        waiter.send(post("/v1/locks/db/acquire", &acquire)).await;
+        check(&waiter.answer().await, 200);
         waiter.send(wait("db", "waiter")).await;
         until_waiting(&local, "db", 1).await;
         until_full(local.address).await;

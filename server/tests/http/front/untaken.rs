@@ -96,7 +96,7 @@ async fn a_client_that_reads_gets_all_of_a_response_whatever_its_window() {
 }
 
 /// Returns the first HTTP/2 frames of a connection: the preface, settings, and headers with this path.
-fn opening(path: &str) -> Vec<u8> {
+pub(super) fn opening(path: &str) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
     // Method, scheme, path and host in HPACK encoding.
     let mut block = vec![0x82, 0x86, 0x04, path.len() as u8];

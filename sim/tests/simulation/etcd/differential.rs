@@ -1,4 +1,4 @@
-//! The same questions to the simulated etcd and to a real one, drawn by chance: every answer is the same.
+//! Sends the same random requests to the simulated etcd and to a real one, and compares all responses.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Both {
     chance: Chance,
     real: Remote,
     simulated: Client<Local>,
-    /// As many as were granted, by both.
+    /// The leases granted by both, in pairs of ids.
     leases: Vec<(i64, i64)>,
 }
 
@@ -58,7 +58,7 @@ impl Both {
         (!self.leases.is_empty()).then(|| self.chance.pick(&self.leases))
     }
 
-    /// One that is, was, or will be.
+    /// Draws a past, current or future revision.
     fn revision(&mut self) -> i64 {
         let latest = self.simulated.0.lock().0.revision();
         (latest - 8 + self.chance.below(12) as i64).max(1)
@@ -105,7 +105,7 @@ impl Both {
     }
 
     fn txn(&mut self) {
-        // Some of them are over.
+        // Some of these leases have ended.
         let lease = if self.chance.permille(300) { self.lease() } else { None };
         let lease = lease.unwrap_or((0, 0));
         let (mut real, mut simulated) = (Txn::default(), Txn::default());
@@ -137,7 +137,7 @@ impl Both {
         assert_eq!(self.plain(said), self.plain(same), "{}", words(&real));
     }
 
-    /// Without what differs between any two clusters.
+    /// Returns a response without the values that differ between any two clusters.
     fn plain(&self, answer: Result<TxnResponse, Error>) -> Result<TxnResponse, Kind> {
         let mut answer = answer.map_err(|error| error.kind)?;
         answer.header = answer.header.map(|header| leasehold_etcd::Header {
@@ -162,7 +162,7 @@ impl Both {
     }
 }
 
-/// The number of the simulated lease, of either.
+/// Returns the id of the simulated lease for the id of either lease.
 fn same_lease(id: i64, leases: &[(i64, i64)]) -> i64 {
     leases.iter().find(|(real, _)| *real == id).map_or(id, |(_, simulated)| *simulated)
 }

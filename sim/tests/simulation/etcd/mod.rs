@@ -1,4 +1,4 @@
-//! The simulated etcd says what etcd says: by what is known of it, and beside a real one.
+//! Checks that the simulated etcd responds like a real one: against its documented behavior, and against a real etcd.
 
 mod differential;
 
@@ -58,7 +58,7 @@ fn what_changes_nothing_has_no_revision() {
     let gone = txn(&client, Txn::default().then(Op::DeleteRange("a".into(), "c".into())));
     assert_eq!(gone.revision(), 3);
     assert!(local.lock().0.get(b"a").is_none());
-    // A key that comes back is a new one.
+    // A key that is created again is a new key.
     txn(&client, Txn::default().then(put("a", "2")));
     let local = local.lock();
     let a = local.0.get(b"a").expect("a");
@@ -91,7 +91,7 @@ fn conditions_decide_which_list_is_done() {
     ] {
         assert_eq!(txn(&client, Txn::default().when("nobody", when)).succeeded, holds);
     }
-    // All of them, or the other list.
+    // All conditions must hold, else the other list is run.
     let both = Txn::default().when("a", When::PutAt(2)).when("nobody", When::Is(b"1"));
     assert!(!txn(&client, both.then(put("b", "1"))).succeeded);
     assert_eq!(client.range(all()).expect("an answer").count, 1);
@@ -148,7 +148,7 @@ fn leases_end_with_their_keys() {
     assert_eq!(kind(client.lease_keep_alive(granted.id)), Kind::LeaseGone);
     assert_eq!(kind(client.lease_revoke(granted.id)), Kind::LeaseGone);
     assert_eq!(kind(client.txn(Txn::default().then(leased).request())), Kind::LeaseGone);
-    // One that ends without keys leaves no trace, and one that a key has left does not take it along.
+    // A lease that ends without keys leaves no trace. A key that was detached from its lease stays.
     let other = client.lease_grant(5).expect("a lease");
     txn(&client, Txn::default().then(Op::Put("c".into(), "1".into(), other.id)));
     txn(&client, Txn::default().then(put("c", "2")));
@@ -212,7 +212,7 @@ fn a_full_one_takes_nothing_and_gives_everything_back() {
     local.lock().0.is_full = true;
     assert!(alarms().contains("NOSPACE"));
     assert_eq!(kind(client.txn(Txn::default().then(put("b", "1")).request())), Kind::NoSpace);
-    // Whichever way it would have gone.
+    // Etcd rejects the transaction whichever branch it would run.
     let other = Txn::default().or_else(put("b", "1")).request();
     assert_eq!(kind(client.txn(other)), Kind::NoSpace);
     assert_eq!(kind(client.lease_grant(9)), Kind::NoSpace);
@@ -240,7 +240,7 @@ fn a_member_that_is_behind_says_so_only_to_whoever_allows_it() {
     assert_eq!(value(false, 2), b"3");
     assert_eq!(value(true, 0), b"3");
     assert_eq!(value(true, 2), b"1");
-    // A transaction may be answered like that if everything in it says so; one without anything in it does.
+    // A member may serve a transaction locally if all its operations allow that, or if there are none.
     let mut holds = |serializable: bool, is_empty: bool| {
         let mut txn =
             Txn::default().when("a", When::Is(b"1")).or_else(Op::Get("a".into())).request();
@@ -273,7 +273,7 @@ fn what_is_put_back_repeats_its_revisions() {
     local.pass(10 * SECOND);
     let now: Time = local.lock().1;
     local.lock().0 = copy;
-    // Its leases begin anew.
+    // Restarts the TTL of its leases.
     local.lock().0.renew_all(now);
     assert_eq!(local.lock().0.get(b"a").map(|kv| kv.create_revision), Some(2));
     local.pass(3 * SECOND);

@@ -1,4 +1,4 @@
-//! How a node takes part in a seat.
+//! The settings of a node of a cluster.
 
 use std::time::Duration;
 
@@ -8,43 +8,43 @@ use crate::etcd::compaction;
 use crate::etcd::scribe::Snapshots;
 use crate::{Peering, Witness};
 
-/// How a node takes part.
+/// The settings of a node.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its name, which no other node has.
+    /// The node's name, which must be unique in the cluster.
     pub node: Box<str>,
-    /// Where clients reach it.
+    /// The URL at which clients reach the node.
     pub address: Box<str>,
-    /// Where the other servers reach it; `None`: they cannot, and it is not listed among them.
+    /// The address at which the other servers reach the node. `None`: they cannot, and the node is not listed.
     pub peering: Option<Peering>,
-    /// What the machine allows.
+    /// The limits of the machine.
     pub limits: Limits,
     /// When snapshots are taken.
     pub snapshots: Snapshots,
-    /// How often etcd is to forget what keys were, if nobody else uses it.
+    /// How often etcd is compacted, if it contains no other keys.
     pub compact_every: Duration,
-    /// Whether that is to be done at all.
+    /// Whether this server compacts etcd.
     pub compact: Compact,
-    /// It may lead although its folder does not remember how far the journal went.
+    /// Whether it may lead even if its data directory does not contain how far the journal went.
     pub lead_without_memory: bool,
-    /// It only ever follows.
+    /// Whether it only follows and never leads.
     pub never_lead: bool,
-    /// Who is shown what was read.
+    /// Receives the state after each read, in tests.
     #[doc(hidden)]
     pub witness: Option<Witness>,
 }
 
-/// Who has etcd forget what keys were.
+/// Who compacts etcd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compact {
-    /// Whoever leads, as long as nobody else has keys in etcd.
+    /// The leader, as long as etcd contains no other keys.
     Own,
-    /// Somebody else.
+    /// Not this cluster: etcd compacts itself, or an operator does it.
     Never,
 }
 
 impl Options {
-    /// A node of this name that clients reach there, with the usual bounds.
+    /// Returns the default settings for a node of this name that clients reach at `address`.
     pub fn new(node: &str, address: &str, limits: Limits) -> Self {
         Self {
             node: node.into(),

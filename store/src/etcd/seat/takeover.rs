@@ -1,4 +1,4 @@
-//! Taking the seat: first the key, then everything that was written before it was ours.
+//! Takes over: first creates the leader key, then reads everything written before that.
 
 use std::time::Duration;
 
@@ -19,25 +19,25 @@ use crate::etcd::value::{LeaderValue, PeerValue};
 use crate::etcd::watch::Watch;
 use crate::{Error, Leader, Loaded, Taken, Told};
 
-/// Everything that was written before the seat was ours.
+/// Everything that was written before this node became leader.
 pub(super) struct CaughtUp {
     pub(super) follower: Follower,
-    /// What it says happened that nobody was told of yet.
+    /// The events in it that were not reported yet.
     pub(super) told: Vec<Told>,
     pub(super) found: Found,
 }
 
-/// What else a leader has to know.
+/// Other data that a leader needs.
 pub(super) struct Found {
     /// The revision in which the head was last put.
     head_at: i64,
     generation: u64,
-    /// The first record that is still there.
+    /// The first record that still exists.
     first: Option<u64>,
 }
 
 impl EtcdSeat {
-    /// The first record that is still there.
+    /// Returns the first record that still exists.
     fn first_slot(&self) -> Result<Option<u64>, String> {
         let (key, range_end) = self.keys.slots_from(0);
         let first =
@@ -46,7 +46,7 @@ impl EtcdSeat {
         Ok(found.kvs.first().and_then(|kv| self.keys.seq_of(&kv.key)))
     }
 
-    /// Tries to get the seat; the revision and the value of its key, and the lease it goes with.
+    /// Tries to become leader. Returns the revision and value of the leader key, and its lease.
     pub(super) fn campaign(&self) -> Option<(Tenure, Lease)> {
         let Options { node, address, peering, .. } = &self.options;
         let leader = LeaderValue {
@@ -61,9 +61,9 @@ impl EtcdSeat {
         })
     }
 
-    /// Reads what was written until nobody else could write any more: everything up to the head as it is while the
-    /// seat is ours; the revision in which that was put. `None`: the seat is not ours any more, or etcd does not
-    /// answer. After an error the follower must not be used any more.
+    /// Reads everything up to the head that is current while the leader key is ours, so no earlier leader can write
+    /// after it. Returns the revision in which that head was put, or `None` if leadership was lost or etcd does not
+    /// respond. After an error the follower must not be used any more.
     pub(super) fn caught_up(
         &mut self,
         follower: &mut Follower,
@@ -106,9 +106,9 @@ impl EtcdSeat {
         }
     }
 
-    /// What else there is to know.
+    /// Reads the other data that a leader needs.
     pub(super) fn found(&self, head_at: i64) -> Result<Found, Error> {
-        // Others may have made it newer meanwhile.
+        // Reads the id again, because another server might have upgraded the format in the meantime.
         let known = self.id.as_ref().filter(|_| mutant!(FormatNotReadAgain));
         let generation = match known {
             Some(known) => known.id.generation,

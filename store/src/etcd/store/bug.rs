@@ -1,4 +1,4 @@
-//! Deliberate bugs of a store in etcd that take more than a line.
+//! Deliberate bugs of the etcd store that take more than one line.
 
 use leasehold_core::mutant;
 use leasehold_etcd::{Op, Request, Txn, TxnRequest};
@@ -7,7 +7,7 @@ use super::{EtcdStore, Sent};
 use crate::Error;
 use crate::etcd::value::{self, HeadValue};
 
-/// Makes of a confirmation what it must not be. True: there is to be none at all.
+/// Makes a confirmation incorrect. Returns whether to skip the confirmation altogether.
 pub(super) fn spoil(txn: &mut TxnRequest) -> bool {
     if mutant!(ConfirmWithoutHead) {
         txn.compare.retain(|compare| !compare.key.ends_with(b"/head"));
@@ -18,7 +18,7 @@ pub(super) fn spoil(txn: &mut TxnRequest) -> bool {
     mutant!(ConfirmSkipped)
 }
 
-/// The same, answered by a member from what it has.
+/// Returns the same transaction with reads that one member serves from its local state.
 pub(in crate::etcd) fn stale(mut txn: TxnRequest) -> TxnRequest {
     spoil_reads(&mut txn);
     txn
@@ -33,7 +33,7 @@ fn spoil_reads(txn: &mut TxnRequest) {
 }
 
 impl EtcdStore {
-    /// What is not there now was not done: as if nothing could still be on its way.
+    /// Treats a record that is not there now as not written, as if no earlier attempt could still be pending.
     pub(super) fn settle_by_reading(&mut self) -> Result<(), Error> {
         let Some(sent) = self.sent.take() else { return Ok(()) };
         let txn = Txn::default().then(Op::Get(self.keys().head())).request();

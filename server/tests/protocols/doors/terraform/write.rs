@@ -39,7 +39,10 @@ async fn a_lock_that_is_lost_during_the_upload_publishes_nothing() {
     upload.write_all(head.as_bytes()).await.unwrap();
     // Wait until the upload has checked the lock and started its draft file.
     let revoke = json!({"reason": "test"});
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let is_uploading = async |client: &leasehold_testkit::Client| {
+        client.get("/metrics").await.text.lines().any(|line| line == "leasehold_uploads 1")
+    };
+    scene.local.until("the upload has begun", is_uploading).await;
     let path = "/v1/namespaces/terraform/locks/prod/revoke";
     scene.is(&scene.local.client.post(path, revoke).await.unwrap(), 200);
     upload.write_all(b"67890").await.unwrap();
