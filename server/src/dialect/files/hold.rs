@@ -12,7 +12,7 @@ use crate::auth::{Caller, Permitted};
 use crate::content::{Extent, FilePath, Reach, Scope, ToWrite};
 use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
 use crate::dialect::{Dialect, owner};
-use crate::engine::{ReadLock, Undelivered};
+use crate::engine::{self, ReadLock, Undelivered};
 
 /// A session's lock on a file or folder, and the other locks that a change needs. When dropped, it releases the locks
 /// that this change acquired.
@@ -204,12 +204,16 @@ fn governing(app: &App, path: &FilePath) -> LockKey {
     LockKey::new(app.dialect.files.namespace.clone(), path.as_str())
 }
 
-/// Returns whether the session can proceed if it already holds the lock. In maintenance no lock is granted, but held
-/// locks remain valid.
+/// Returns whether the session can proceed if it already holds the lock. In maintenance, and while there is no space, no
+/// lock is granted, but held locks remain valid.
 fn is_for_holder(obstacle: &Obstacle, session: &Session) -> bool {
     match obstacle {
         Obstacle::Held(way) => is_own(way, session),
         Obstacle::Rejected(why) => *why == Rejection::Maintenance,
+        Obstacle::Engine(why) => {
+            use engine::Error::{DiskFull, JournalFull, StoreFull};
+            matches!(why, DiskFull | JournalFull | StoreFull)
+        }
         _ => false,
     }
 }
