@@ -37,7 +37,8 @@ In a script, so that a refusal is not missed:
 To hold a lock for as long as a command runs, use `leasehold run`: it renews, and ends the command if the lock
 is lost.
 
-Exit status: 0 it is yours; 1 another owner holds it; 68 the server cannot be reached; see docs/cli.md for the rest.";
+Exit status: 0 it is yours; 1 another owner holds it; 68 the server cannot be reached; see
+docs/reference/errors.md for the rest.";
 
 /// Acquire a lock and leave it held.
 ///

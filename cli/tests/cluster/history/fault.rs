@@ -8,7 +8,7 @@ use leasehold_testkit::{Host, Signal};
 use super::World;
 use super::cluster::{Cluster, binary, number};
 
-const MANUAL: &str = include_str!("../../../../docs/cluster.md");
+const MANUAL: &str = include_str!("../../../../docs/operate/cluster-recover.md");
 /// How often leadership moves to another server and back.
 const N_THERE_AND_BACK: usize = 4;
 /// How much longer a sync takes on a slow disk.
@@ -247,12 +247,11 @@ async fn there_and_back(cluster: &Cluster, first: usize) {
 /// Frees space in etcd with the commands of the manual.
 fn make_room(cluster: &Cluster) {
     cluster.etcd.ctl(&["del", "--prefix", "/fill/"]);
-    let commands: Vec<_> = MANUAL.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
-    let commands: Vec<_> =
-        commands.into_iter().filter(|command| command.contains("etcdctl")).collect();
-    assert!(commands.iter().any(|command| command.contains("alarm disarm")), "{commands:?}");
+    let blocks = MANUAL.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: Vec<_> = blocks.filter(|block| block.contains("alarm disarm")).collect();
+    let [commands] = commands[..] else { panic!("{commands:?}") };
     let mut shell = Command::new("bash");
-    shell.args(["-euo", "pipefail", "-c", &commands.join("\n")]);
+    shell.args(["-euo", "pipefail", "-c", commands]);
     shell.env("ETCDCTL_API", "3").env("ETCDCTL_ENDPOINTS", cluster.etcd.addresses().join(","));
     let done = shell.output().expect("bash");
     assert!(done.status.success(), "{commands:?}: {}", String::from_utf8_lossy(&done.stderr));
