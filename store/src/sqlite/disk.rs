@@ -20,7 +20,7 @@ const START_BYTES: u64 = 256 << 10;
 /// The size of a released piece: enough for many records, but small, because another program might take the rest of it.
 const PIECE: u64 = 1 << 20;
 /// Space for a write-ahead log. SQLite starts it from its beginning again after 4 MiB, or a little later while it is
-/// read or while a fold is written to it. Its blocks are allocated at the start, so that no other program can take them.
+/// read or a fold is written to it. Its blocks are allocated at the start, so that no other program can take them.
 const LOG_BYTES: u64 = 6 << 20;
 /// Acquires are granted again once this fraction above the minimum is free, so that the state does not flap.
 const MARGIN: u64 = 16;
