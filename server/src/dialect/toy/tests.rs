@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use leasehold_core::RetryHint;
+use leasehold_engine as engine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::dialect::{self, Dialect};
+use crate::http;
 use crate::serve::{Server, Settings};
-use crate::{engine, http};
 
 fn settings(dialects: Vec<Dialect>) -> Settings {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
