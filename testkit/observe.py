@@ -148,11 +148,11 @@ def lint(programs):
 
 def names():
     """Of every series there can be: the manual has them all, which another test holds it to."""
-    with open("docs/operations.md", encoding="utf-8") as file:
+    with open("docs/reference/metrics.md", encoding="utf-8") as file:
         told = set(re.findall(r"`((?:leasehold|locks?|process)_[a-z0-9_]+)", file.read()))
     shown = set(re.findall(r"^# TYPE (\S+) ", fetch(f"{SERVER}/metrics"), re.M))
     if missing := shown - told:
-        sys.exit(f"docs/operations.md does not have: {sorted(missing)}")
+        sys.exit(f"docs/reference/metrics.md does not have: {sorted(missing)}")
     return told | {name + part for name in told for part in ("_bucket", "_sum", "_count")} | {"up"}
 
 
@@ -204,13 +204,13 @@ def check_known(where, expression, known):
 
 def check_alerts(known):
     [group] = json.loads(fetch(f"{PROMETHEUS}/api/v1/rules"))["data"]["groups"]
-    with open("docs/operations.md", encoding="utf-8") as file:
-        told = re.findall(r"^#### (Leasehold\w+)$", file.read(), re.M)
+    with open("docs/reference/alerts.md", encoding="utf-8") as file:
+        told = re.findall(r"^### (Leasehold\w+)$", file.read(), re.M)
     with open("ops/alerts_test.yml", encoding="utf-8") as file:
         tested = re.findall(r"- name: (\w+) (fires|does not fire)$", file.read(), re.M)
     rules = [rule["name"] for rule in group["rules"]]
     if sorted(rules) != sorted(told):
-        sys.exit(f"ops/alerts.yml and docs/operations.md differ: {set(rules) ^ set(told)}")
+        sys.exit(f"ops/alerts.yml and docs/reference/alerts.md differ: {set(rules) ^ set(told)}")
     if missing := {(name, how) for name in rules for how in ("fires", "does not fire")} - set(tested):
         sys.exit(f"not in ops/alerts_test.yml: {sorted(missing)}")
 

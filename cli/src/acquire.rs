@@ -37,7 +37,8 @@ In a script, so that a refusal is not missed:
 To hold a lock for as long as a command runs, use `leasehold run`: it renews, and ends the command if the lock
 is lost.
 
-Exit status: 0 it is yours; 1 another owner holds it; 68 the server cannot be reached; see docs/cli.md for the rest.";
+Exit status: 0 it is yours; 1 another owner holds it; 68 the server cannot be reached; see
+docs/reference/errors.md for the rest.";
 
 /// Acquire a lock and leave it held.
 ///
@@ -172,7 +173,9 @@ async fn granted(
             AcquireRequest { wait_ms: left.map(DurationArg::millis), ..question.clone() };
         async move {
             let sent_at = Instant::now();
-            let mut acquired = client.acquire(&args.lock, &question).await?;
+            // A server that went silent must not take up the whole wait.
+            let acquired = client.acquire_in_slice(&args.lock, &question).await?;
+            let mut acquired = acquired.ok_or_else(|| Error::Broken("no response yet".into()))?;
             // The response took some time to arrive. The time left now is at most what is left of the safe bound.
             let since = DurationArg(sent_at.elapsed()).millis();
             let bound = acquired.expires_after_send_ms.map(|ms| ms.saturating_sub(since));
@@ -229,4 +232,72 @@ fn show(args: &AcquireArgs, acquired: &Acquired) -> Result<(), Failure> {
     print(&format!(
         "{lock} is yours\n  owner     {owner}\n  lease id  {lease_id}\n  token     {token}\n  left      {left}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use clap::Parser;
+    use leasehold::clock::FakeClock;
+    use leasehold_testkit::{fake, json};
+
+    use super::*;
+
+    #[derive(Parser, Debug)]
+    struct Command {
+        #[command(flatten)]
+        args: AcquireArgs,
+    }
+
+    #[tokio::test]
+    async fn a_wait_at_a_server_that_went_silent_continues_at_the_next_url() {
+        let asked = Arc::<Mutex<Vec<Value>>>::default();
+        let silent = {
+            let asked = asked.clone();
+            fake::serve(move |question| -> (u16, Value) {
+                if question.line.starts_with("POST") {
+                    asked.lock().unwrap().push(question.body.clone());
+                }
+                loop {
+                    std::thread::park();
+                }
+            })
+        };
+        let next = {
+            let asked = asked.clone();
+            fake::serve(move |question| {
+                asked.lock().unwrap().push(question.body.clone());
+                let granted = json!({
+                    "acquired": true, "lock_name": "a", "owner_id": "o", "lease_id": "l", "fencing_token": 7,
+                    "expires_in_ms": 30_000, "expires_after_send_ms": 30_000, "mode": "exclusive",
+                });
+                (200, granted)
+            })
+        };
+        let clock = FakeClock::default();
+        let client = Client::builder(&format!("{silent},{next}"));
+        let client = client.clock(clock.clone()).timeout(Duration::from_secs(1)).build().unwrap();
+        let args = Command::parse_from(["acquire", "a", "--wait", "1h"]).args;
+        let question = args.question();
+        let passing = async {
+            while asked.lock().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            clock.advance(Duration::from_secs(31));
+            std::future::pending::<()>().await;
+        };
+        let acquired = tokio::select! {
+            acquired = tokio::time::timeout(Duration::from_secs(60), granted(&client, &args, &question)) => acquired,
+            () = passing => unreachable!("it is pending"),
+        };
+        assert_eq!(acquired.expect("in time").unwrap().fencing_token, 7);
+        let asked = asked.lock().unwrap();
+        let ids: Vec<_> = asked.iter().map(|asked| asked["request_id"].clone()).collect();
+        assert_eq!(ids, [ids[0].clone(), ids[0].clone()], "the same request");
+        assert!(
+            ids[0].is_string()
+                && asked.iter().all(|asked| asked["wait_ms"].as_u64() > Some(3_000_000))
+        );
+    }
 }

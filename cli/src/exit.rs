@@ -1,4 +1,5 @@
-//! Every exit status of `leasehold`, in one place, and errors as exit statuses. `docs/cli.md` lists them for users.
+//! Every exit status of `leasehold`, in one place, and errors as exit statuses. `docs/reference/errors.md` lists them
+//! for users.
 
 use std::process::ExitCode;
 

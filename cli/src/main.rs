@@ -59,7 +59,8 @@ Examples:
   leasehold ls                                # who has what, and who waits
   leasehold help acquire
 
-Every command takes its server from --url or LEASEHOLD_URL. docs/cli.md has the rest, and every exit status.";
+Every command takes its server from --url or LEASEHOLD_URL. docs/reference/cli.md has the rest,
+docs/reference/errors.md every exit status.";
 
 /// A lock server: leases with fencing tokens, fair queues, sessions and grace periods.
 #[derive(Parser)]

@@ -196,6 +196,8 @@ pub enum Mutant {
     KeptThoughStuck,
     /// Engine: a grant to a waiter whose wait ended with an unknown outcome is released immediately.
     ForsakenGivenBack,
+    /// Engine: a leader that has not been confirmed for the length of its lease still accepts requests.
+    HeldWhileLapsed,
     /// Relay: the time a request spent on another server is not subtracted.
     HeldTimeIgnored,
     /// Relay: a request whose answer was lost is sent again.
@@ -292,7 +294,7 @@ pub const OF_PEERS: [Mutant; 4] = [
 ];
 
 /// The bugs in handling waiters while etcd is unavailable.
-pub const OF_SILENCE: [Mutant; 1] = [Mutant::ForsakenGivenBack];
+pub const OF_SILENCE: [Mutant; 2] = [Mutant::ForsakenGivenBack, Mutant::HeldWhileLapsed];
 
 /// Passes the current thread's bug to the thread that runs `life`.
 pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {

@@ -30,6 +30,9 @@ impl Writer {
             return;
         }
         self.was_silent = is_silent;
+        if !is_silent {
+            self.shared.is_unsure(false);
+        }
         if is_silent {
             self.metrics.cluster.is_unconfirmed();
             let why = self.health.why_unanswered();

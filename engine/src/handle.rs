@@ -293,6 +293,12 @@ impl EngineHandle {
         self.0.shared.is_stopping()
     }
 
+    /// Returns when requests cannot be answered here: another server leads, or the store has not confirmed this leader
+    /// for the length of its lease. What waits for events here might wait in vain, and has to ask again.
+    pub async fn unsure(&self) {
+        self.0.shared.unsure().await;
+    }
+
     /// Returns when the engine has stopped, for whatever reason.
     pub async fn stopped(&self) {
         let mut stopped = self.0.shared.stopped.subscribe();

@@ -27,16 +27,25 @@ pub(super) struct Forsaken {
 }
 
 impl Writer {
-    /// Ends every wait if this leader has lapsed. Clients repeat their requests, here or at another server, and their
-    /// request ids keep their places.
-    pub(super) fn end_waits_if_lapsed(&mut self) {
+    /// Has the store not confirmed this leader for the length of its lease, and not answered since?
+    pub(super) fn has_lapsed(&self) -> bool {
         // A round can take long even if the store answers.
         let is_unanswered = self.held.is_some() || self.was_silent;
         let lease = self.store.lease().filter(|_| is_unanswered);
-        if !has_lapsed(self.clock.now(), self.confirmed_at, lease) {
+        has_lapsed(self.clock.now(), self.confirmed_at, lease)
+    }
+
+    /// Ends every wait if this leader has lapsed, and refuses new requests, which have had no effect. Clients repeat
+    /// their requests, here or at another server, and their request ids keep their places.
+    pub(super) fn end_waits_if_lapsed(&mut self) {
+        if !self.has_lapsed() {
             return;
         }
         self.note_silence(true);
+        self.shared.is_unsure(true);
+        if !mutant!(HeldWhileLapsed) {
+            self.refuse_all();
+        }
         let waiting = self.waiters.drain_leases();
         if waiting.is_empty() {
             return;

@@ -33,6 +33,9 @@ pub(super) struct Shared {
     whereabouts: watch::Sender<Whereabouts>,
     /// Events can be late.
     pub(super) stale: watch::Sender<bool>,
+    /// Requests cannot be answered here: another server leads, or the store has not confirmed this leader for the
+    /// length of its lease.
+    is_unsure: watch::Sender<bool>,
     pub(super) stopped: watch::Sender<bool>,
     desks: Mutex<Desks>,
 }
@@ -68,6 +71,7 @@ impl Shared {
             whole_at: Mutex::default(),
             whereabouts: watch::Sender::new(Whereabouts { is_here: true, leader: None }),
             stale: watch::Sender::new(false),
+            is_unsure: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             desks: Mutex::default(),
         }
@@ -110,6 +114,7 @@ impl Shared {
     /// Whoever asks from here on is told that somebody else leads.
     pub(super) fn follow(&self) -> Vec<Asked> {
         self.is_following.store(true, SeqCst);
+        self.is_unsure(true);
         self.whereabouts.send_replace(Whereabouts::default());
         self.inbox.close()
     }
@@ -119,8 +124,20 @@ impl Shared {
         // What is gone belongs to an epoch that is over.
         drop(self.take_gone());
         self.is_following.store(false, SeqCst);
+        self.is_unsure(false);
         self.inbox.open();
         self.whereabouts.send_replace(Whereabouts { is_here: true, leader: None });
+    }
+
+    pub(super) fn is_unsure(&self, is_unsure: bool) {
+        self.is_unsure.send_if_modified(|was| std::mem::replace(was, is_unsure) != is_unsure);
+    }
+
+    /// Returns when requests cannot be answered here.
+    pub(super) async fn unsure(&self) {
+        let mut is_unsure = self.is_unsure.subscribe();
+        // The sender is in `self`.
+        let _ = is_unsure.wait_for(|is_unsure| *is_unsure).await;
     }
 
     /// This is who leads elsewhere, as far as is known.

@@ -394,8 +394,9 @@ impl Work for Writer {
             };
         }
         let mut asks = std::mem::take(&mut self.asks);
-        // Some may be left that did not fit into the last record.
-        if asks.is_empty() {
+        // Some may be left that did not fit into the last record. A leader that has lapsed checks first whether the
+        // store answers again.
+        if asks.is_empty() && (!self.has_lapsed() || mutant!(HeldWhileLapsed)) {
             self.shared.inbox.take(self.options.batch_max, &mut asks);
         }
         if asks.is_empty() && self.shared.is_stopping() {

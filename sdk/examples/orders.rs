@@ -1,4 +1,4 @@
-//! The example in docs/sdk.md: work that only one process can do at a time, written with the fencing token.
+//! The example in docs/reference/sdk.md: work that only one process can do at a time, written with the fencing token.
 //!
 //! `cargo run -p leasehold --example orders -- http://127.0.0.1:8080`
 

@@ -17,6 +17,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::terms::in_slice;
 use crate::transport::{failure, read, read_or};
 use crate::{Client, Error};
 
@@ -75,6 +76,25 @@ impl Client {
         let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
         let answer = self.inner.transport.call(Method::POST, &path, Some(request), wait).await?;
         read_or(answer, |no| Error::NotAcquired(Box::new(no)))
+    }
+
+    /// Like [`acquire`](Self::acquire), but of a longer wait it lasts only 30 s and the response timeout. Returns
+    /// `None` if there was no response by then: the lock might have been granted. Repeat the request with the same
+    /// `request_id` and the rest of the wait, which keeps its position in the queue. If the server does not respond at
+    /// all anymore, that request goes to the next URL.
+    pub async fn acquire_in_slice(
+        &self,
+        lock: &str,
+        request: &AcquireRequest,
+    ) -> Result<Option<Acquired>, Error> {
+        let wait = request.wait_ms.map(Duration::from_millis);
+        match in_slice(self, self.clock().now(), wait, self.acquire(lock, request)).await {
+            Some(answer) => answer.map(Some),
+            None => {
+                self.inner.transport.sound().await;
+                Ok(None)
+            }
+        }
     }
 
     /// Renews a lease.

@@ -188,7 +188,7 @@ pub(crate) async fn obtain<W: Wish>(
     margin: Duration,
 ) -> Result<W::Guard, Error> {
     let Terms { wait, retry, .. } = wish.terms();
-    let clock = wish.client().clock().clone();
+    let (client, clock) = (wish.client(), wish.client().clock().clone());
     let give_up_at = clock.now() + if wait.is_zero() { retry.total_max } else { *wait };
     let mut attempts = Attempts::new(*retry, manner, give_up_at);
     let mut request_id = random::request_id();
@@ -199,7 +199,7 @@ pub(crate) async fn obtain<W: Wish>(
         let wait = (manner == Manner::Queue).then(|| give_up_at.since(sent_at).min(WAIT_MAX));
         attempts.begin(sent_at, wait.filter(|_| W::EARLY_IS_ENDED).unwrap_or_default());
         place.take(&request_id);
-        let asked = match in_slice(wish, sent_at, wait, wish.ask(&request_id, wait)).await {
+        let asked = match in_slice(client, sent_at, wait, wish.ask(&request_id, wait)).await {
             Some(asked) => asked,
             // The lock might have been granted, but the response was lost.
             None if clock.now() < give_up_at => {
@@ -260,16 +260,16 @@ fn acquired<W: Wish>(wish: &W) {
 
 /// Returns the response, or `None` if the request is a wait and a slice of it passed without one. Dropping the
 /// request closes its connection, so the server knows that the client no longer listens there.
-async fn in_slice<W: Wish>(
-    wish: &W,
+pub(crate) async fn in_slice<T>(
+    client: &Client,
     sent_at: Moment,
     wait: Option<Duration>,
-    answer: impl Future<Output = Result<W::Granted, Error>>,
-) -> Option<Result<W::Granted, Error>> {
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Option<Result<T, Error>> {
     if wait.is_none_or(|wait| wait <= WAIT_SLICE) {
         return Some(answer.await);
     }
-    let Inner { clock, transport, .. } = &*wish.client().inner;
+    let Inner { clock, transport, .. } = &*client.inner;
     tokio::select! {
         biased;
         answer = answer => Some(answer),

@@ -16,8 +16,9 @@ import (
 // The examples are programs of other modules, as their readers' are.
 func TestTheExamplesOfTheDocumentsRun(t *testing.T) {
 	server := startServer(t)
-	shared := append(blocks(t, "../../docs/sdk.md", "go"), snippet(t, server))
-	examples := append(blocks(t, "README.md", "go"), program(shared))
+	shared := append(blocks(t, "../../docs/reference/sdk.md", "go"), snippet(t, server))
+	examples := append(blocks(t, "README.md", "go"), blocks(t, "../../docs/reference/sdk-go.md", "go")...)
+	examples = append(examples, program(shared))
 	want := []string{
 		"writing with token 1\n", " leads: {\"url\":\"http://10.0.0.7:9000\"}\n", strings.Repeat("working with token 1\n", len(shared)),
 	}

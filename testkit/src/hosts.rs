@@ -1,5 +1,7 @@
 //! Simulated hosts on this machine: network namespaces connected by a switch, whose links can be cut.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 
@@ -28,18 +30,35 @@ HOSTS="${hosts[*]}" "$@"
 /// A link-layer address that no host has.
 const NOBODY: &str = "02:00:00:00:00:99";
 
-/// Runs the rest of this test with `n` hosts: runs the test of this name again in a network with these hosts.
+/// Set inside the network: the file in which a test that runs there leaves a line.
+const RAN: &str = "HOSTS_RAN";
+
+/// Runs the rest of this test with `n` hosts: runs the test of this name again in a network with these hosts. The name
+/// is `concat!(module_path!(), "::", NAME_OF_THE_TEST)`.
+///
+/// # Panics
+///
+/// If the test fails there, and if any number of tests but one ran there.
 pub fn among_hosts(n: usize, test: &str, inside: impl FnOnce(Vec<Host>)) {
     let hosts = Host::all();
     if !hosts.is_empty() {
+        let ran = std::env::var_os(RAN).expect("the file");
+        let ran = OpenOptions::new().append(true).create(true).open(ran);
+        writeln!(ran.expect("the file"), "{test}").expect("a line");
         return inside(hosts);
     }
+    // A module path begins with the crate, the name of a test does not.
+    let (_, name) = test.split_once("::").expect("a module path");
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = folder.path().join("ran");
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.args(["bash", "-c", NETWORK, "network", &n.to_string()]);
     let program = std::env::current_exe().expect("the program of this test");
-    command.arg(program).args(["--exact", test, "--nocapture"]).stdin(Stdio::null());
-    assert!(command.status().expect("unshare").success(), "{test}");
+    command.arg(program).args(["--exact", name, "--nocapture"]).stdin(Stdio::null());
+    assert!(command.env(RAN, &ran).status().expect("unshare").success(), "{test}");
+    let ran = std::fs::read_to_string(&ran).unwrap_or_default();
+    assert_eq!(ran.lines().collect::<Vec<_>>(), [test], "exactly this test runs");
 }
 
 /// A simulated host.
@@ -96,5 +115,22 @@ impl Host {
         let done = command.arg("neighbour").args(words).args(["dev", "eth0"]).output();
         let done = done.expect("ip");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_runs_once_with_its_hosts() {
+        let test = concat!(module_path!(), "::a_test_runs_once_with_its_hosts");
+        among_hosts(2, test, |hosts| assert_eq!(hosts.len(), 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "exactly this test runs")]
+    fn a_test_that_does_not_run_fails() {
+        among_hosts(1, concat!(module_path!(), "::no_such_test"), |_| ());
     }
 }

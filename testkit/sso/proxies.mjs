@@ -1,4 +1,4 @@
-// nginx and Apache in front of a server of ours, each from a folder of its own, as docs/security.md has them.
+// nginx and Apache in front of a server of ours, each from a folder of its own, as docs/operate/single-sign-on.md has them.
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttp } from 'node:http';

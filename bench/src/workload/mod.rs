@@ -49,7 +49,7 @@ impl Setting {
 
 type Run = fn(&Setting, &mut Report);
 
-/// The workloads by letter, as in docs/performance.md.
+/// The workloads by letter, as in docs/internals/benchmark-method.md.
 pub(crate) const ALL: [(&str, Run); 10] = [
     ("a", rates::run),
     ("b", hot::run),

@@ -11,7 +11,7 @@ use leasehold_server::http::Listen;
 
 /// The connection to etcd: the same settings for `serve` and `init`.
 #[derive(ClapArgs, Clone, Debug)]
-#[command(next_help_heading = "Several servers")]
+#[command(next_help_heading = "Cluster")]
 pub(crate) struct EtcdArgs {
     /// Who signs the certificates of etcd's members: a PEM file. Without it connections to etcd are not encrypted.
     #[arg(long, env = "LEASEHOLD_ETCD_CA_FILE")]
@@ -49,7 +49,7 @@ impl EtcdArgs {
 }
 
 #[derive(ClapArgs, Clone, Debug)]
-#[command(next_help_heading = "Several servers")]
+#[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterArgs {
     /// The shared store of the cluster: etcd://HOST:PORT,HOST:PORT/PREFIX. `leasehold init` creates it. With it, --data
     /// only holds this server's own state.

@@ -1,4 +1,5 @@
-//! Generates docs/settings.md, the page with all settings, from the help texts. A test keeps the page up to date.
+//! Generates docs/reference/settings.md, the page with all settings, from the help texts. A test keeps the page up to
+//! date.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,15 +10,23 @@ use super::file;
 
 /// The heading for settings that have none.
 const SERVER: &str = "Server";
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/settings.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/settings.md");
 const HEAD: &str = "\
-# Every setting
+# Settings
 
-Written from the same source as `leasehold serve --help`; `UPDATE_DOCS=1 cargo test -p leasehold-cli manual`
-writes it anew. Every setting is a flag (`--fold-interval 5s`), an environment variable
-(`LEASEHOLD_FOLD_INTERVAL=5s`) and a key of the TOML file of `--config` (`fold-interval = \"5s\"`). Flags win over
-variables, variables over the file, the file over the default. `leasehold check-config` prints what is in force and
-where it comes from. [Running Leasehold](operations.md) says what the important ones are for.
+Every setting of `leasehold serve` has three forms:
+
+- a flag: `--fold-interval 5s`
+- an environment variable: `LEASEHOLD_FOLD_INTERVAL=5s`
+- a key in the TOML file of `--config`: `fold-interval = \"5s\"`
+
+A flag overrides the variable, the variable overrides the file, and the file overrides the default. To see which values
+your server would use and where each one comes from, run `leasehold check-config`.
+
+You need few of these settings. [Run as a service](../operate/service.md) and [Sizing](../operate/sizing.md) explain the
+important ones. [Ports and firewall](ports.md) lists every setting that opens a port.
+
+`UPDATE_DOCS=1 cargo test -p leasehold-cli manual` generates this page from the text of `leasehold serve --help`.
 ";
 
 fn page() -> String {
@@ -35,7 +44,8 @@ fn page() -> String {
     }
     let mut text = String::from(HEAD);
     for group in headings {
-        let _ = writeln!(text, "\n## {group}\n\n| setting | default | |\n| --- | --- | --- |");
+        let _ =
+            writeln!(text, "\n## {group}\n\n| setting | default | meaning |\n| --- | --- | --- |");
         for setting in settings.iter().filter(|setting| heading(setting) == group) {
             let _ = writeln!(text, "{}", row(setting));
         }
@@ -74,11 +84,12 @@ fn the_manual_has_every_setting_as_help_shows_it() {
     }
     let written = std::fs::read_to_string(Path::new(PAGE)).unwrap_or_default();
     for (line, (is, should)) in written.lines().zip(page.lines()).enumerate() {
-        assert_eq!(is, should, "docs/settings.md:{}: UPDATE_DOCS=1 writes it anew", line + 1);
+        let at = line + 1;
+        assert_eq!(is, should, "docs/reference/settings.md:{at}: UPDATE_DOCS=1 regenerates it");
     }
     assert_eq!(
         written.lines().count(),
         page.lines().count(),
-        "docs/settings.md: UPDATE_DOCS=1 writes it anew"
+        "docs/reference/settings.md: UPDATE_DOCS=1 regenerates it"
     );
 }

@@ -51,7 +51,7 @@ fn state(folder: &Path, is_shared: bool, user: Option<&str>) -> Finding {
         Err(why) => Finding::problem(
             CHECK,
             about(folder, why.to_string()),
-            "a server does not start with this folder; docs/operations.md, Damage, says what can be done",
+            "a server does not start with this data directory; see docs/operate/damage.md",
         ),
         Ok(Some(report)) => {
             let Counts { n_active, n_waiting, .. } = report.counts;

@@ -18,6 +18,11 @@ use leasehold_testkit::{Client, Process, Response, folder, json, wrapped};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const N_HOLDERS: usize = 16;
+/// The number of holders that hold locks with metadata, and of clients that renew for them at the same time.
+const N_HOLDERS_WITH_METADATA: usize = 1000;
+const N_CLIENTS: usize = 16;
+/// Number of their renewals: many times what the write-ahead logs and the unused pages of the databases take.
+const N_RENEWALS_WITH_METADATA: usize = 20_000;
 /// Number of renewals: more than the commits that fit into the write-ahead log before SQLite reuses it from the start.
 const N_RENEWALS: usize = 1500;
 const RESERVE: u64 = 8 << 20;
@@ -64,11 +69,23 @@ impl SmallDisk {
 
     /// Fills the disk completely.
     fn fill(&self) {
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.create(true).append(true).open(self.seen().join("fill")).unwrap();
-        for n_bytes in [64 << 10, 4096] {
-            while file.write_all(&vec![1; n_bytes]).is_ok() {}
-        }
+        fill(&self.seen());
+    }
+
+    /// Keeps the disk full until the result is dropped: takes all space that is freed.
+    fn keep_full(&self) -> Filler {
+        self.fill();
+        let (disk, is_over) = (self.seen(), Arc::<AtomicBool>::default());
+        let thread = std::thread::spawn({
+            let is_over = is_over.clone();
+            move || {
+                while !is_over.load(SeqCst) {
+                    fill(&disk);
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+        });
+        Filler { is_over, thread: Some(thread) }
     }
 
     /// Copies the files of the disk to `folder`. SQLite cannot open them by the path that this process uses.
@@ -83,6 +100,27 @@ impl SmallDisk {
 
     fn free(&self) {
         std::fs::remove_file(self.seen().join("fill")).unwrap();
+    }
+}
+
+fn fill(disk: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.create(true).append(true).open(disk.join("fill")).unwrap();
+    for n_bytes in [64 << 10, 4096] {
+        while file.write_all(&vec![1; n_bytes]).is_ok() {}
+    }
+}
+
+/// A program that keeps a disk full.
+struct Filler {
+    is_over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.is_over.store(true, SeqCst);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
     }
 }
 
@@ -103,18 +141,18 @@ struct Holders {
 impl Holders {
     fn renew(client: &Client, held: &[Response]) -> Self {
         let (is_over, n_renewals) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        let task = |lease: &Response| {
-            let (client, lease) = (client.clone(), lease.clone());
+        let task = |leases: &[Response]| {
+            let (client, leases) = (client.clone(), leases.to_vec());
             let (is_over, n_renewals) = (is_over.clone(), n_renewals.clone());
             tokio::spawn(async move {
-                while !is_over.load(SeqCst) {
-                    let renewed = client.renew(&lease, 600_000, json!({})).await;
+                for lease in leases.iter().cycle().take_while(|_| !is_over.load(SeqCst)) {
+                    let renewed = client.renew(lease, 600_000, json!({})).await;
                     assert_eq!(renewed.status, 200, "a holder renews on a full disk: {renewed:?}");
                     n_renewals.fetch_add(1, SeqCst);
                 }
             })
         };
-        let tasks = held.iter().map(task).collect();
+        let tasks = held.chunks(held.len().div_ceil(N_CLIENTS)).map(task).collect();
         Self { is_over, n_renewals, tasks }
     }
 
@@ -124,6 +162,15 @@ impl Holders {
         while self.n_renewals.load(SeqCst) < target {
             assert!(self.tasks.iter().all(|task| !task.is_finished()), "a holder failed");
             disk.fill();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits for this many more renewals, while another program keeps the disk full.
+    async fn until_renewed_on_full_disk(&self, n: usize) {
+        let target = self.n_renewals.load(SeqCst) + n;
+        while self.n_renewals.load(SeqCst) < target {
+            assert!(self.tasks.iter().all(|task| !task.is_finished()), "a holder failed");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -255,6 +302,59 @@ async fn on_a_full_disk_holders_renew_and_release_and_all_is_well_when_there_is_
     disk.copy_to(&kept);
     leasehold_store::sqlite::verify(&kept).expect("sound");
     println!("{reserve} of {RESERVE} bytes of the reserve were left");
+}
+
+#[tokio::test]
+async fn a_program_that_takes_all_freed_space_does_not_stop_a_thousand_holders() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let disk = SmallDisk::mount(&data, "64m");
+    let start = || Process::start(&wrapped(folder.path(), &disk.before(), BINARY), &data, &FLAGS);
+    let server = start();
+    let client = &server.client;
+    let (mut held, metadata) = (Vec::new(), json!({"metadata": {"x": "y".repeat(200)}}));
+    for n in 0..N_HOLDERS_WITH_METADATA {
+        let answer = client.acquire(&format!("held-{n}"), "a", 600_000, metadata.clone()).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        held.push(answer);
+    }
+    let session = client.post("/auth/session", json!({})).await.unwrap();
+    let token = format!("Bearer {}", session.text_of("sessionId"));
+    let edit = async |path: &str| {
+        let headers = [("authorization", token.as_str())];
+        client.send_with(hyper::Method::GET, path, &headers, "").await.unwrap()
+    };
+    assert_eq!(edit("/f?lock=acquire").await.status, 200);
+
+    let filler = disk.keep_full();
+    let holders = Holders::renew(client, &held);
+    holders.until_renewed_on_full_disk(N_RENEWALS_WITH_METADATA).await;
+    check_refused(client).await;
+    holders.stop().await;
+    let reserve = metric(client, "leasehold_disk_reserve_bytes").await;
+    assert_eq!(reserve, RESERVE, "renewals need no new space");
+    let renewed = edit("/f?lock=acquire").await;
+    assert_eq!(renewed.status, 200, "the session that holds the lock renews it: {renewed:?}");
+    assert_eq!(edit("/f2?lock=acquire").await.status, 503);
+    server.kill();
+
+    // A start needs a little space, and the other program takes part of it.
+    let server = start();
+    check_held(&server.client, &held).await;
+    let holders = Holders::renew(&server.client, &held);
+    holders.until_renewed_on_full_disk(N_RENEWALS_WITH_METADATA / 4).await;
+    holders.stop().await;
+    drop(filler);
+    let reserve = metric(&server.client, "leasehold_disk_reserve_bytes").await;
+    assert!(reserve >= RESERVE / 2, "{reserve} bytes of the reserve are left");
+    disk.free();
+    until(&server.client, "/readyz", |answer| answer.status == 200).await;
+    check_held(&server.client, &held).await;
+    assert!(server.terminate().success());
+    let kept = folder.path().join("kept");
+    disk.copy_to(&kept);
+    leasehold_store::sqlite::verify(&kept).expect("sound");
+    println!("{reserve} of {RESERVE} bytes of the reserve were left after a start");
 }
 
 #[tokio::test]

@@ -201,11 +201,13 @@ fn a_certificate_is_read_again_at_sighup() {
 #[test]
 fn the_recipe_for_client_certificates_works() {
     let world = World::new();
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operate/tls.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let (_, rest) = page.split_once("A recipe with openssl").expect("the recipe");
-    let recipe = rest.split("```").nth(1).expect("a block");
-    let (openssl, ls) = recipe.split_once("leasehold ls").expect("its last line");
+    let openssl = rest.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    let openssl = openssl.expect("a block");
+    let ls = rest.lines().find_map(|line| line.strip_prefix("leasehold ls ")).expect("its request");
+    let (ls, _) = ls.split_once(" 2>").expect("a file for its messages");
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c", openssl]).current_dir(world.folder.path());
     let made = shell.output().expect("a shell");
@@ -215,8 +217,8 @@ fn the_recipe_for_client_certificates_works() {
     std::fs::write(world.path("auth.toml"), rules).expect("a file");
     let server = world.serve(&[&world.flag("auth-file", "auth.toml")]);
     let here = format!("https://localhost:{}", server.address.port());
-    let ls = ls.trim().replace("https://locks.example.org:8443", &here);
-    let words: Vec<_> = std::iter::once("ls").chain(ls.split_whitespace()).collect();
+    let words = ["ls", "--url", &here, "--ca-file", "ca.pem"].into_iter();
+    let words: Vec<_> = words.chain(ls.split_whitespace()).collect();
     let listed = world.run(&words);
     assert!(listed.status.success(), "{listed:?}");
     let nobody = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
@@ -242,7 +244,7 @@ fn checked(world: &World, config: &[&str], elsewhere: &str) -> String {
     format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// A server accepts the settings in docs/cluster.md and those in the Kubernetes manifest.
+/// A server accepts the settings in docs/operate/cluster-setup.md and those in the Kubernetes manifest.
 #[test]
 fn the_settings_of_several_servers_go_together() {
     let world = World::new();
@@ -260,7 +262,7 @@ fn the_settings_of_several_servers_go_together() {
     let made = world.run(&["auth", "init", &world.flag("auth-file", "auth.toml")]);
     assert!(made.status.success(), "{made:?}");
 
-    let page = include_str!("../../../docs/cluster.md");
+    let page = include_str!("../../../docs/operate/cluster-setup.md");
     let settings = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let settings = settings.expect("a block").replace("/etc/leasehold/auth", &here);
     let file = world.path("leasehold.toml").display().to_string();

@@ -1,14 +1,15 @@
-//! Checks docs/sdk.md: the versions, and the scripts in the table of results.
+//! Checks the versions in docs/reference/sdk.md, and the scripts in the table of docs/internals/conformance.md.
 
 use std::path::Path;
 
 use leasehold_conformance::script::names;
 
-const PAGE: &str = include_str!("../../../docs/sdk.md");
+const CLIENTS: &str = include_str!("../../../docs/reference/sdk.md");
+const RESULTS: &str = include_str!("../../../docs/internals/conformance.md");
 
-/// Returns the cells of the table after `heading`, without its head.
-fn table(heading: &str) -> Vec<Vec<&'static str>> {
-    let (_, after) = PAGE.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
+/// Returns the cells of the table after `heading` on a page, without its head.
+fn table(page: &'static str, heading: &str) -> Vec<Vec<&'static str>> {
+    let (_, after) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
     let lines = after.lines().skip_while(|line| !line.starts_with('|'));
     let lines = lines.take_while(|line| line.starts_with('|'));
     lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
@@ -42,7 +43,7 @@ fn versions() -> Vec<String> {
 
 #[test]
 fn the_table_of_versions_is_true() {
-    let table = table("## Compatibility");
+    let table = table(CLIENTS, "## Compatibility");
     assert_eq!(table[0], ["server", "Rust", "Python", "TypeScript", "Go"]);
     let ours = table[2..].iter().find(|row| row[0] == env!("CARGO_PKG_VERSION"));
     let ours = ours.expect("a row for the version of this server");
@@ -61,10 +62,13 @@ fn a_client_that_is_there_has_a_version() {
 
 #[test]
 fn the_results_are_of_all_scripts_and_none_failed() {
-    let table = table("<!-- results -->");
+    let table = table(RESULTS, "<!-- results -->");
     let named: Vec<_> = table[2..].iter().map(|row| row[0].trim_matches('`')).collect();
     let scripts: Vec<_> = names().chain(["passed"]).collect();
-    assert_eq!(named, scripts, "scripts/conformance --write docs/sdk.md writes the table");
+    assert_eq!(
+        named, scripts,
+        "scripts/conformance --write docs/internals/conformance.md writes the table"
+    );
     for row in &table[2..] {
         assert_eq!(row.len(), table[0].len(), "{row:?}");
         assert!(!row.contains(&"FAILED"), "{row:?}");

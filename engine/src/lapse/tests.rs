@@ -1,7 +1,9 @@
 //! A server whose shared store is silent ends its waits, and its waiters keep their places.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use leasehold_base::clock::{FakeClock, LockClock};
@@ -293,6 +295,65 @@ fn however_many_wait_no_record_is_too_long() {
     assert_eq!((leader.holders(), leader.queue()), (vec![], (names(0..500), true)));
 }
 
+/// Waits and reads that arrive after the leader has lapsed.
+fn asked_in_silence(tick: Duration) -> Result<(), String> {
+    let (mut leader, _waiting) = Leader::waited_for(tick, usize::MAX, 3);
+    leader.is_mute.store(true, Relaxed);
+    leader.pass(1);
+    leader.pass(1);
+    let late = repeatable(9);
+    for _ in 0..3 {
+        let told = leader.ask(late.clone()).told();
+        if !matches!(told, Some(Err(Error::StoreSilent))) {
+            return Err(format!("not refused: {told:?}"));
+        }
+    }
+    if leader.queue().0.contains(&"w9".into()) {
+        return Err("it had an effect".into());
+    }
+    leader.is_mute.store(false, Relaxed);
+    // The first request after the store answers again is not refused.
+    if tick == OFTEN {
+        leader.round();
+    }
+    let again = leader.ask(late);
+    leader.round();
+    match again.told() {
+        None if leader.queue().0.contains(&"w9".into()) => Ok(()),
+        told => Err(format!("it does not wait: {told:?}")),
+    }
+}
+
+#[test]
+fn requests_after_the_leader_has_lapsed_are_refused_immediately() {
+    // Whether or not a record is held.
+    for tick in [OFTEN, NEVER] {
+        asked_in_silence(tick).expect("refused, without an effect");
+    }
+}
+
+#[test]
+fn reads_that_wait_for_events_are_told_when_the_leader_has_lapsed() {
+    let (mut leader, _waiting) = Leader::waited_for(OFTEN, usize::MAX, 3);
+    let shared = leader.writer.shared.clone();
+    let is_unsure = || {
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(shared.unsure()).poll(&mut context).is_ready()
+    };
+    leader.is_mute.store(true, Relaxed);
+    leader.pass(1);
+    assert!(!is_unsure(), "its lease has not passed yet");
+    leader.pass(1);
+    assert!(is_unsure());
+    leader.is_mute.store(false, Relaxed);
+    leader.round();
+    assert!(!is_unsure(), "the store answers again");
+    drop(shared.follow());
+    assert!(is_unsure(), "another server leads");
+    shared.lead();
+    assert!(!is_unsure());
+}
+
 #[test]
 fn every_deliberate_bug_is_found() {
     if !mutant::IS_BUILT {
@@ -302,6 +363,7 @@ fn every_deliberate_bug_is_found() {
         mutant::switch(Some(bug));
         let outcome = match bug {
             Mutant::ForsakenGivenBack => released_in_silence().map(drop),
+            Mutant::HeldWhileLapsed => [OFTEN, NEVER].into_iter().try_for_each(asked_in_silence),
             other => panic!("{other:?} has no scene"),
         };
         mutant::switch(None);

@@ -32,8 +32,8 @@ async fn the_example_of_the_page_is_the_one_that_runs() {
     let source = include_str!("../../examples/orders.rs").replace("pub(crate) ", "");
     let (_, shown) = source.split_once("\n\n").unwrap();
     let (shown, _) = shown.split_once("\nasync fn write_with").unwrap();
-    let page = include_str!("../../../docs/sdk.md");
-    assert!(page.contains(shown), "docs/sdk.md should show:\n{shown}");
+    let page = include_str!("../../../docs/reference/sdk.md");
+    assert!(page.contains(shown), "docs/reference/sdk.md should show:\n{shown}");
 }
 
 #[tokio::test]

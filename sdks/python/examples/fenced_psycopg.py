@@ -1,4 +1,4 @@
-"""Fencing with psycopg: a transaction that carries a stale token writes nothing. See docs/fencing.md."""
+"""Fencing with psycopg: a transaction that carries a stale token writes nothing. See docs/concepts/fencing.md."""
 
 from __future__ import annotations
 

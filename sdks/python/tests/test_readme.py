@@ -1,4 +1,4 @@
-"""The examples of README.md, docs/sdk.md and docs/sdk-python.md, each run as a program of its own."""
+"""Runs the examples of README.md, docs/reference/sdk.md and docs/reference/sdk-python.md, each as its own program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ HERE = Path(__file__).resolve().parent.parent
 
 def examples() -> List[Tuple[str, str]]:
     found = []
-    for page in (HERE / "README.md", HERE / "../../docs/sdk.md", HERE / "../../docs/sdk-python.md"):
+    reference = HERE / "../../docs/reference"
+    for page in (HERE / "README.md", reference / "sdk.md", reference / "sdk-python.md"):
         blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
         assert blocks, f"{page} has no examples"
         found += [(f"{page.name}-{n}", block) for n, block in enumerate(blocks, 1)]

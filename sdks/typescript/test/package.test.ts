@@ -37,10 +37,11 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** The code blocks of a page in this language, in order. */
-function examples(language: string, page = "README.md"): string[] {
-  const blocks = text(page).matchAll(/^```(\w+)\n(.*?)^```$/gms);
-  return [...blocks].filter(([, of]) => of === language).map(([, , code]) => code ?? "");
+/** The code blocks in this language, in order: of these pages, or of the README and of the page about this package. */
+function examples(language: string, ...pages: string[]): string[] {
+  const read = pages.length > 0 ? pages : ["README.md", "../../docs/reference/sdk-typescript.md"];
+  const blocks = read.flatMap((page) => [...text(page).matchAll(/^```(\w+)\n(.*?)^```$/gms)]);
+  return blocks.filter(([, of]) => of === language).map(([, , code]) => code ?? "");
 }
 
 test("the wire types are what the generator makes of the contract", () => {
@@ -63,7 +64,7 @@ test("the package has what it needs, no more, and depends on nothing", () => {
   assert.equal(text("LICENSE"), text("../../LICENSE"));
 });
 
-test("the examples of the README run", async () => {
+test("the examples of the README and of docs/reference/sdk-typescript.md run", async () => {
   const scripts = examples("js");
   assert.ok(scripts.length >= 5);
   const env = { ...process.env, LEASEHOLD_URL: server.url };
@@ -89,8 +90,8 @@ async function snippet(): Promise<string> {
   return found.replace(/&(#?\w+);/g, (whole, name) => entities[name] ?? whole);
 }
 
-test("the typed examples of the README, docs/sdk.md and the console are right, also with the strictest settings", async () => {
-  const shared = examples("ts", "../../docs/sdk.md").map((code) => code.replace("http://127.0.0.1:8080", server.url) + WORK);
+test("the typed examples of the README, docs/reference/sdk.md and the console are right, also with the strictest settings", async () => {
+  const shared = examples("ts", "../../docs/reference/sdk.md").map((code) => code.replace("http://127.0.0.1:8080", server.url) + WORK);
   const typed = [...examples("ts"), ...shared, (await snippet()) + WORK];
   assert.ok(shared.length >= 1 && typed.length >= 3);
   const paths = typed.map((_, n) => join(folder, `typed-${n}.ts`));
@@ -140,7 +141,7 @@ test("the CronJob runs that job, with a key from a secret", async () => {
   assert.match(stdout, /^done under fencing token \d+\n$/);
 });
 
-/** `nightly.mjs` of the README: the example that says so. */
+/** `nightly.mjs` of the page: the example that begins with its name. */
 function job(): string {
   const found = examples("js").find((script) => script.startsWith("// nightly.mjs"));
   assert.ok(found);

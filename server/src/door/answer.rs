@@ -1,7 +1,10 @@
 //! A response, with the grant it delivers.
 
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_engine::Undelivered;
+
+use super::protection;
 
 /// The response to a request. A grant in it is final only once the response is delivered: if the answer is dropped
 /// before that, the grant is released.
@@ -16,6 +19,16 @@ impl Answer {
     /// Creates an answer, with the guard of its grant if it has one.
     pub(crate) fn new(response: Response, undelivered: Option<Undelivered>) -> Self {
         Self { response, undelivered }
+    }
+
+    /// Refuses an HTTP/2 request whose headers take too much memory.
+    pub(crate) fn head_too_large() -> Self {
+        let why = "the headers of this request and of others take too much memory (heads-total-bytes-max); send \
+                   fewer headers, or repeat the request later";
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        let mut response = (status, why).into_response();
+        protection::add(response.headers_mut());
+        Self::new(response, None)
     }
 
     /// Returns the response and marks it as delivered, for callers without a connection to the client.

@@ -40,6 +40,8 @@ pub(super) struct Activity {
     /// Responses of HTTP/2 that the client does not take.
     pub(super) untaken: Untaken,
     shed: Notify,
+    /// Rings when the connection has given the response for which it has its place.
+    spent: Notify,
 }
 
 /// What a connection is doing.
@@ -73,6 +75,7 @@ impl Activity {
             intake: Intake::default(),
             untaken: Untaken::default(),
             shed: Notify::new(),
+            spent: Notify::new(),
         })
     }
 
@@ -182,6 +185,15 @@ impl Activity {
     /// Has the connection closed: its place is somebody else's.
     pub(super) fn shed(&self) {
         self.shed.notify_one();
+    }
+
+    /// The connection is to end after the requests in progress.
+    pub(super) fn is_spent(&self) {
+        self.spent.notify_one();
+    }
+
+    pub(super) async fn until_spent(&self) {
+        self.spent.notified().await;
     }
 
     /// Returns when the connection has to give its place up.

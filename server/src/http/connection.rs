@@ -45,6 +45,9 @@ const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
 /// Most requests at once on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
 
+/// Maximum lifetime of a restricted connection, in multiples of `restricted-timeout`. HTTP ends such a connection after
+/// its first response, so this limits Redis connections.
+const RESTRICTED_TIMEOUTS_MAX: u32 = 5;
 /// Bytes of request bodies that a connection of HTTP/2 may send before the server reads them.
 const WINDOW_BYTES: u32 = 64 * 1024;
 /// Maximum bytes of one HTTP/2 response that wait for the connection.
@@ -102,6 +105,7 @@ async fn talk(
         activity: place.activity.clone(),
         outgoing: outgoing.clone(),
         places: place.places().clone(),
+        has_reserved: place.is_restricted() && !is_for_peers,
         visitor,
     });
     let runner = Runner::default();
@@ -128,6 +132,7 @@ async fn talk(
             _ = stop.wait_for(|stop| *stop) => {}
             () = unwelcome(demand, is_certified) => {}
             () = activity.untaken.has_stuck.notified() => {}
+            () = activity.until_spent() => {}
         }
     });
     let mut is_stopping = false;
@@ -240,6 +245,8 @@ struct Connection {
     activity: Arc<Activity>,
     outgoing: Arc<Outgoing>,
     places: Arc<Places>,
+    /// Whether it has a reserved place, which it gives up after one response.
+    has_reserved: bool,
     visitor: Visitor,
 }
 
@@ -248,7 +255,7 @@ async fn answer(
     request: Request<Incoming>,
     stream: Option<Stream>,
 ) -> Result<Response<Tracked>, Infallible> {
-    let Connection { door, activity, outgoing, .. } = &*connection;
+    let Connection { door, activity, outgoing, places, .. } = &*connection;
     let is_shared = stream.is_some();
     let visitor = Visitor { stream: stream.clone(), ..connection.visitor.clone() };
     let (head, body) = request.into_parts();
@@ -257,11 +264,21 @@ async fn answer(
     } else {
         activity.intake.took_head(&head, body.size_hint().exact().is_some());
     }
+    let is_limited = is_shared && !visitor.link.is_for_peers;
+    let charged = is_limited.then(|| places.charge_stream(&head));
     let (in_progress, body) = activity.begin(body, stream.clone());
     let request = Request::from_parts(head, body);
-    let Answer { mut response, undelivered } = door.answer(visitor, request).await;
-    if !is_shared && activity.has_unread() {
-        // What is left of the request stands where the next one would.
+    let answer = match &charged {
+        Some(None) => Answer::head_too_large(),
+        Some(Some(_)) | None => door.answer(visitor, request).await,
+    };
+    drop(charged);
+    let Answer { mut response, undelivered } = answer;
+    if connection.has_reserved && is_shared {
+        activity.is_spent();
+    }
+    if !is_shared && (activity.has_unread() || connection.has_reserved) {
+        // What is left of the request stands where the next one would; or others need the reserved place.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if let Some(stream) = stream.filter(|_| is_refusal(response.status())) {
@@ -294,6 +311,7 @@ async fn gone(wire: &Wire, activity: &Activity) {
 /// Returns when the connection has gone without a request for longer than it may.
 pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_restricted: bool) {
     let Options { header_timeout, idle_timeout, restricted_timeout, .. } = *options;
+    let begun = Instant::now();
     loop {
         let next_look = match activity.doing() {
             Doing::New(since)
@@ -302,12 +320,14 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
             | Doing::Sending(since, _)
                 if is_restricted =>
             {
-                since + restricted_timeout
+                let lifetime = restricted_timeout.saturating_mul(RESTRICTED_TIMEOUTS_MAX);
+                (since + restricted_timeout).min(begun + lifetime)
             }
             Doing::New(since) | Doing::Asking(since) => since + header_timeout,
             // It cannot send all of its responses any more.
             Doing::Idle(since) if activity.untaken.is_stuck() => since + restricted_timeout,
             Doing::Idle(since) => since + idle_timeout,
+            Doing::Busy if is_restricted => Instant::now() + restricted_timeout,
             Doing::Busy | Doing::Sending(..) => Instant::now() + header_timeout.min(idle_timeout),
         };
         let headers_since = activity.intake.headers_since_ms().map(|ms| activity.instant(ms));

@@ -16,6 +16,10 @@ use super::places::Places;
 
 /// The buffer that every connection has.
 pub(super) const FREE_BYTES: usize = 16 * 1024;
+/// Memory for the head of an HTTP/2 request that is not counted: enough for most requests.
+pub(super) const FREE_STREAM_BYTES: usize = 8 * 1024;
+/// Memory that a header takes in addition to its name and value, however short they are.
+const HEADER_BYTES: usize = 256;
 
 /// Of one connection. Written by the thread that serves it, but for the charge.
 #[derive(Default)]
@@ -155,6 +159,12 @@ fn head_bytes(head: &Parts) -> usize {
     let headers: usize =
         headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
     head.method.as_str().len() + target + "  HTTP/1.1\r\n\r\n".len() + headers
+}
+
+/// The memory that the head of an HTTP/2 request takes while the request is served, beyond what every request may have.
+pub(super) fn charged_bytes(head: &Parts) -> usize {
+    let n_bytes = head_bytes(head).saturating_add(head.headers.len() * HEADER_BYTES);
+    n_bytes.saturating_sub(FREE_STREAM_BYTES)
 }
 
 /// Counts the bytes read from a connection.

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use hyper::http::request::Parts;
 use leasehold_base::complaint::Complaint;
 use leasehold_base::sync::lock;
 use leasehold_engine::metrics::Refusals;
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::activity::Activity;
+use super::intake::charged_bytes;
 use super::shares::{Client, Shares, Taken as Unit};
 use super::streams::{Stream, Streams};
 use super::wire::Wire;
@@ -85,6 +87,18 @@ pub(crate) struct Place {
     /// The setting because of which it is restricted.
     limit: Option<&'static str>,
     pub(super) activity: Arc<Activity>,
+}
+
+/// The head of an HTTP/2 request, which counts until this is dropped.
+pub(super) struct ChargedHead {
+    heads_bytes: Gauge,
+    n_bytes: i64,
+}
+
+impl Drop for ChargedHead {
+    fn drop(&mut self) {
+        self.heads_bytes.dec_by(self.n_bytes);
+    }
 }
 
 /// Why somebody is not let in.
@@ -228,6 +242,19 @@ impl Places {
                  (heads-total-bytes-max)"
             );
         });
+    }
+
+    /// Counts the head of an HTTP/2 request until the result is dropped. `None`: all heads together are too large.
+    pub(super) fn charge_stream(&self, head: &Parts) -> Option<ChargedHead> {
+        let n_max = i64::try_from(self.options.heads_total_bytes_max).unwrap_or(i64::MAX);
+        let n_bytes = charged_bytes(head) as i64;
+        let charged = ChargedHead { heads_bytes: self.heads_bytes.clone(), n_bytes };
+        let n_all = self.heads_bytes.inc_by(n_bytes) + n_bytes;
+        if n_bytes > 0 && n_all > n_max {
+            self.refusals.count("heads-total-bytes-max");
+            return None;
+        }
+        Some(charged)
     }
 
     /// Closes the connection that has been idle for the longest time, if any is idle.

@@ -71,8 +71,8 @@ const FILES_TERRAFORM_AND_LFS: &[Field] = &[
                 ),
             )
         },
-        100,
-        &[],
+        779,
+        &[780],
     ),
     (
         "transfers",

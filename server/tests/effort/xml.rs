@@ -56,6 +56,9 @@ fn namespaces_elements_and_attributes_cost_no_more_than_their_bytes() {
     let server = server();
     let declared = |n: usize| times(n, |n| format!(" xmlns:n{n}='u'"));
     let long = "n".repeat(20_000);
+    let within = |n: usize| format!(" xmlns:x='{}'", "n".repeat(n));
+    let attributes = times(31, |n| format!(" x:a{n}=''"));
+    let same_namespace = format!("<a{attributes}/>").repeat(200);
     let cases = [
         ("the most namespaces, and elements", declared(3100), "<a/>".repeat(1770)),
         ("namespaces in force, few enough", declared(31), "<a xmlns='u'/>".repeat(4000)),
@@ -75,6 +78,8 @@ fn namespaces_elements_and_attributes_cost_no_more_than_their_bytes() {
             times(500, |_| format!("<a{}/>", times(31, |n| format!(" a{n}=''")))),
         ),
         ("a long namespace", format!(" xmlns:x='{long}'"), "<x:a/>".repeat(7_000)),
+        ("attributes in the longest namespace", within(1024), same_namespace.clone()),
+        ("attributes in a long namespace", within(BYTES_MAX / 2), same_namespace.clone()),
         ("a long language", format!(" xml:lang='{long}'"), "<a/>".repeat(10_000)),
         ("a long prefix", format!(" xmlns:{long}='u'"), format!("<{long}:a/>").repeat(2)),
         ("references", String::new(), "&amp;".repeat(13_000)),
@@ -116,6 +121,8 @@ fn the_largest_bodies_that_are_accepted_are_and_one_more_is_refused() {
         ("LOCK", String::new(), "<a xmlns='u'/>".repeat(999), false),
         ("PROPPATCH", String::new(), format!("<a>{}</a>", "<b xmlns='u'/>".repeat(999)), true),
         ("PROPPATCH", String::new(), format!("<a>{}</a>", "<b xmlns='u'/>".repeat(1000)), false),
+        ("PROPFIND", format!(" xmlns:n='{}'", "u".repeat(1024)), names(1), true),
+        ("PROPFIND", format!(" xmlns:n='{}'", "u".repeat(1025)), names(1), false),
         ("PROPFIND", String::new(), names(256), true),
         ("PROPFIND", String::new(), names(257), false),
         ("PROPPATCH", String::new(), names(500), true),

@@ -68,13 +68,20 @@ pub(super) fn is_full(path: &Path) -> bool {
     free(path.parent().unwrap_or(path)).is_ok_and(|free| free < ROOM_MIN)
 }
 
+/// The part of the message for a full disk that no other message contains.
+const NO_ROOM: &str = "There is no room left on its file system";
+
 /// Returns the message for a full disk.
 pub(super) fn no_room(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!(
-        "{}: {error}. There is no room left on its file system. Make room there, then start again: \
-         nothing that was acknowledged is lost",
+        "{}: {error}. {NO_ROOM}. Make room there, then start again: nothing that was acknowledged is lost",
         path.display()
     )
+}
+
+/// Returns whether this is the error for a full disk.
+pub(super) fn is_no_room(error: &Error) -> bool {
+    error.to_string().contains(NO_ROOM)
 }
 
 fn refused(why: String) -> Error {

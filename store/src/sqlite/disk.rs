@@ -20,7 +20,7 @@ const START_BYTES: u64 = 256 << 10;
 /// The size of a released piece: enough for many records, but small, because another program might take the rest of it.
 const PIECE: u64 = 1 << 20;
 /// Space for a write-ahead log. SQLite starts it from its beginning again after 4 MiB, or a little later while it is
-/// read. Its blocks are allocated at the start, so that no other program can take them.
+/// read or a fold is written to it. Its blocks are allocated at the start, so that no other program can take them.
 const LOG_BYTES: u64 = 6 << 20;
 /// Acquires are granted again once this fraction above the minimum is free, so that the state does not flap.
 const MARGIN: u64 = 16;
@@ -124,6 +124,35 @@ impl Disk {
         self.space.judge(free, reserve, self.space.free_min).is_low
     }
 
+    /// Returns the size of the whole reserve.
+    pub(super) fn reserve_wanted(&self) -> u64 {
+        self.space.reserve
+    }
+
+    /// Returns whether a database can grow by this much, and disk space is still not low afterwards.
+    pub(super) fn has_space_for(&self, n_bytes: u64) -> bool {
+        let reserve = lock(&self.state).reserve.n_bytes();
+        let enough = self.space.enough(self.health.n_bytes(), true).saturating_add(n_bytes);
+        !self.space.judge(self.free().unwrap_or(0), reserve, enough).is_low
+    }
+
+    /// Returns whether writes that can be omitted must be omitted.
+    pub(super) fn is_full(&self) -> bool {
+        self.health.disk().is_some_and(|disk| disk.is_tapped())
+            || self.has_reserve() && self.free().is_some_and(|free| free < PIECE)
+    }
+
+    /// Repeats a step of a start that found the disk full, because another program might take the space that was
+    /// released for it.
+    pub(super) fn start<T>(&self, step: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            match step() {
+                Err(error) if folder::is_no_room(&error) && self.release_half(START_BYTES) => {}
+                result => return result,
+            }
+        }
+    }
+
     /// Allocates all blocks of a database's log, from the reserve if the disk is full.
     pub(super) fn claim(&self, database: &Path) {
         let log = beside(database, "-wal");
@@ -137,7 +166,7 @@ impl Disk {
 
     /// Whether space is set aside at all.
     pub(super) fn has_reserve(&self) -> bool {
-        self.space.reserve > 0
+        self.reserve_wanted() > 0
     }
 
     /// Releases a piece of the reserve for a write that found the disk full; `false` if the reserve is used up.
@@ -147,8 +176,13 @@ impl Disk {
 
     /// The same for a fold, which can wait: half of the reserve is for the journal and for the next start.
     pub(super) fn release_for_fold(&self) -> bool {
+        self.release_half(PIECE)
+    }
+
+    /// Releases this much unless half of the reserve is used.
+    fn release_half(&self, n_bytes: u64) -> bool {
         let is_left = lock(&self.state).reserve.n_bytes() > self.space.reserve / 2;
-        is_left && self.release()
+        is_left && self.release_bytes(n_bytes)
     }
 
     fn release_bytes(&self, n_bytes: u64) -> bool {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_base::clock::Clock;
 use leasehold_base::complaint::Complaint;
@@ -21,14 +21,19 @@ use rusqlite::{Connection, OpenFlags};
 use super::digest::Digest;
 use super::disk::{Disk, keep_log, may_be_full};
 use super::touched::Touched;
-use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
+use super::{Options, files_of, journal, journal_path, load, refused, room, rows, tables_path};
 use crate::folder::Identity;
 use crate::{Chain, Error, Health, Place, Record, history};
 
 /// Large enough that most leases start and end within one chunk, small enough that no transaction takes long.
 const CHANGES_PER_CHUNK: usize = 2000;
-/// While the disk reserve is in use, the journal is folded at least this often, so that it stays short.
+/// The same while disk space is low. Each change can touch a page of the tables, and the log of the tables has space
+/// for only this many in addition to its usual size.
+const CHANGES_PER_CHUNK_IF_LOW: usize = 400;
+/// While disk space is low, the journal is folded at least this often, so that it stays short.
 const HURRY: Duration = Duration::from_millis(250);
+/// How often the thread checks between two folds whether disk space is low.
+const LOW_CHECKED_EVERY: Duration = Duration::from_secs(1);
 /// A pause between two chunks, so that commits can proceed.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -175,9 +180,7 @@ impl Work {
         // Folding can wait, but commits cannot, so this thread has a low priority.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
         loop {
-            let is_tapped = self.health.disk().is_some_and(|disk| disk.is_tapped());
-            let interval = if is_tapped { self.interval.min(HURRY) } else { self.interval };
-            let ending = self.progress.wait(interval);
+            let ending = self.wait();
             if ending == Some(Ending::Now) {
                 return Ok(());
             }
@@ -198,6 +201,22 @@ impl Work {
         }
     }
 
+    /// Waits for the next fold.
+    fn wait(&self) -> Option<Ending> {
+        let begun = Instant::now();
+        loop {
+            let is_low = self.health.disk().is_some_and(|disk| disk.is_low);
+            let interval = if is_low { self.interval.min(HURRY) } else { self.interval };
+            let left = interval.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return self.progress.wait(left);
+            }
+            if let Some(ending) = self.progress.wait(left.min(LOW_CHECKED_EVERY)) {
+                return Some(ending);
+            }
+        }
+    }
+
     /// Deletes old history. A failure does not stop the fold, like a failure to write history.
     fn forget_history(&mut self) {
         let Some(clock) = &self.clock else { return };
@@ -213,15 +232,18 @@ impl Work {
         let journal = Connection::open_with_flags(&self.journal, flags).map_err(refused)?;
         let target = self.progress.appended_through.load(Acquire);
         while self.progress.folded_through() < target && !self.progress.is_to_end_now() {
-            let chunk = read_chunk(&journal, self.folded.place, target)?;
-            let Some((place, _)) = chunk.last() else { break };
+            let is_low = self.disk.is_scarce();
+            let n_changes_max = if is_low { CHANGES_PER_CHUNK_IF_LOW } else { CHANGES_PER_CHUNK };
+            let chunk = read_chunk(&journal, self.folded.place, target, n_changes_max)?;
+            self.check_files()?;
+            let n_folded = self.fold(&chunk)?;
+            self.check_files()?;
+            let Some((place, _)) = chunk[..n_folded].last() else { break };
             let n_bytes = journal::n_bytes(&journal, self.folded.place.seq, place.seq)?;
-            self.check_files()?;
-            self.fold(&chunk)?;
-            self.check_files()?;
             self.folded.place = *place;
             self.progress.folded_through.store(place.seq, Release);
             self.health.folded(n_bytes);
+            self.keep_room();
             if !is_last {
                 std::thread::sleep(PAUSE);
             }
@@ -229,18 +251,39 @@ impl Work {
         Ok(())
     }
 
-    /// Folds a chunk, from the reserve if the disk is full.
-    fn fold(&mut self, chunk: &Chunk) -> Result<(), Error> {
+    /// Folds a chunk, from the reserve if the disk is full. If there is too little space for it, folds a part of it.
+    /// Returns the number of folded records.
+    fn fold(&mut self, chunk: &Chunk) -> Result<usize, Error> {
+        let mut part = &chunk[..];
         loop {
             // History must not use up the reserve.
-            let is_tapped = self.health.disk().is_some_and(|disk| disk.is_tapped());
-            self.folded.history.pause(is_tapped);
-            match fold(&mut self.folded.tables, Some(&mut self.folded.history), chunk) {
-                Ok(()) => return Ok(()),
+            self.folded.history.pause(self.disk.is_full());
+            let error = match fold(&mut self.folded.tables, Some(&mut self.folded.history), part) {
+                Ok(()) => return Ok(part.len()),
                 Err(Failure::Other(error)) => return Err(error),
-                Err(Failure::Sqlite(error))
-                    if may_be_full(&error) && self.disk.release_for_fold() => {}
-                Err(Failure::Sqlite(error)) => return Err(super::trouble(&self.tables, error)),
+                Err(Failure::Sqlite(error)) => error,
+            };
+            if !may_be_full(&error) {
+                return Err(super::trouble(&self.tables, error));
+            }
+            // If this succeeds, the log is written from its beginning again and needs no space.
+            let _ = room::put_in_file(&self.folded.tables);
+            if part.len() > CHANGES_PER_CHUNK_IF_LOW {
+                part = &part[..part.len() / 2];
+            } else if !self.disk.release_for_fold() {
+                return Err(super::trouble(&self.tables, error));
+            }
+        }
+    }
+
+    /// Keeps free pages in the tables, so that the next folds need no disk space.
+    fn keep_room(&self) {
+        let tables = &self.folded.tables;
+        room::keep_in_tables(tables, &self.disk);
+        while self.disk.has_reserve() && room::is_beyond_file(tables) {
+            match room::put_in_file(tables) {
+                Err(error) if may_be_full(&error) && self.disk.release_for_fold() => {}
+                _ => return,
             }
         }
     }
@@ -256,12 +299,17 @@ impl Work {
 
 type Chunk = Vec<(Place, Record)>;
 
-fn read_chunk(journal: &Connection, after: Place, target: u64) -> Result<Chunk, Error> {
+fn read_chunk(
+    journal: &Connection,
+    after: Place,
+    target: u64,
+    n_changes_max: usize,
+) -> Result<Chunk, Error> {
     let (mut chunk, mut n_changes) = (Vec::new(), 0);
     journal::read(journal, Chain::after(after), |place, record| {
         n_changes += record.changes.len() + 1;
         chunk.push((place, record));
-        let is_enough = place.seq >= target || n_changes >= CHANGES_PER_CHUNK;
+        let is_enough = place.seq >= target || n_changes >= n_changes_max;
         Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(chunk)

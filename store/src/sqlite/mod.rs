@@ -15,6 +15,7 @@ mod load;
 mod mark;
 mod pages;
 mod recover;
+mod room;
 mod rows;
 mod schema;
 mod source;
@@ -44,6 +45,8 @@ use mark::{MARK, Mark};
 
 /// Journal rows deleted with each commit. The number is small, because deleting many rows at once delays responses.
 const TRIMMED_PER_COMMIT: u64 = 8;
+/// The free pages of the journal are counted whenever this many bytes were appended.
+const ROOM_CHECKED_EVERY: u64 = 256 << 10;
 /// The maximum size of a record. A batch of half this size takes no longer than a few small ones.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 /// The node name in records. An embedded store has only one node, which needs no name.
@@ -113,8 +116,10 @@ impl SqliteStore {
             make(data)?;
         }
         let dir_lock = lock_file.lock(&journal_path(data))?;
-        let journal = schema::open_journal(data)?;
-        drop(schema::open_tables(data, &journal)?);
+        let journal = disk.start(|| {
+            let journal = schema::open_journal(data)?;
+            schema::open_tables(data, &journal).map(|_| journal)
+        })?;
         Ok(Self {
             options,
             journal,
@@ -171,6 +176,8 @@ impl SqliteStore {
                 });
             }
             disk::roll_back(&self.journal).map_err(unknown)?;
+            // If this succeeds, the log is written from its beginning again and needs no space.
+            let _ = room::put_in_file(&self.journal);
             self.trimmed_through = trimmed_through;
             let begun = self.journal.execute_batch("BEGIN IMMEDIATE");
             match begun.and_then(|()| self.insert(seq, bytes)) {
@@ -193,6 +200,15 @@ impl SqliteStore {
         Ok(())
     }
 
+    /// Checks from time to time whether the journal still has enough free pages.
+    fn keep_room(&mut self, n_bytes: u64) {
+        let before = self.n_bytes_written / ROOM_CHECKED_EVERY;
+        self.n_bytes_written += n_bytes;
+        if self.n_bytes_written / ROOM_CHECKED_EVERY > before {
+            room::keep_in_journal(&self.journal, &self.disk);
+        }
+    }
+
     /// Deletes records that are durably in the tables, a few with each commit.
     fn trim(&mut self) -> rusqlite::Result<()> {
         let target = self.progress.folded_through().min(self.trimmed_through + TRIMMED_PER_COMMIT);
@@ -208,7 +224,8 @@ impl SqliteStore {
     fn open_history(&self, loaded: &mut Loaded, folded: Place) -> Result<history::Writer, Error> {
         let store = schema::get::<String>(&self.journal, "store_id")?.unwrap_or_default();
         let store = format!("{store}-{:x}", loaded.generation);
-        let writer = history::Writer::open(&self.options.data, &store, self.options.history)?;
+        let open = || history::Writer::open(&self.options.data, &store, self.options.history);
+        let writer = self.disk.start(open)?;
         let known = History::of(&self.options.data).latest(load::TOLD_MAX);
         let known = known.unwrap_or_else(|why| {
             tracing::warn!(%why, "what happened before the last fold cannot be read");
@@ -224,8 +241,8 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error> {
-        let mut tables = schema::open_tables(&self.options.data, &self.journal)?;
         let (data, disk) = (self.options.data.as_path(), &*self.disk);
+        let mut tables = disk.start(|| schema::open_tables(data, &self.journal))?;
         let (state, mark) =
             load::load(&self.journal, &mut tables, (data, disk), limits, hash_seed)?;
         self.mark = Some(mark);
@@ -243,12 +260,14 @@ impl Store for SqliteStore {
             health: self.health.clone(),
             disk: self.disk.clone(),
         };
-        let fold = FoldThread::start(&self.options, self.clock.clone(), folded, shared)?;
-        self.fold = Some(fold);
         self.disk_watch = Some(DiskWatch::start(self.disk.clone())?);
         if self.disk.has_reserve() {
             NAMES.iter().for_each(|name| self.disk.claim(&self.options.data.join(name)));
+            room::keep_in_journal(&self.journal, &self.disk);
+            room::keep_in_tables(&folded.tables, &self.disk);
         }
+        let fold = FoldThread::start(&self.options, self.clock.clone(), folded, shared)?;
+        self.fold = Some(fold);
         self.chain = state.chain;
         Ok(loaded)
     }
@@ -269,7 +288,7 @@ impl Store for SqliteStore {
         }
         self.chain.wrote(permit.epoch(), &bytes);
         self.write_mark()?;
-        self.n_bytes_written += bytes.len() as u64;
+        self.keep_room(bytes.len() as u64);
         self.health.appended(bytes.len());
         self.progress.appended(self.chain.place().seq);
         // The record might have been written to a file that was deleted or replaced. One check before the responses is

@@ -8,7 +8,7 @@ use leasehold_testkit::{Host, Signal};
 use super::World;
 use super::cluster::{Cluster, binary, number};
 
-const MANUAL: &str = include_str!("../../../../docs/cluster.md");
+const MANUAL: &str = include_str!("../../../../docs/operate/cluster-recover.md");
 /// How often leadership moves to another server and back.
 const N_THERE_AND_BACK: usize = 4;
 /// How much longer a sync takes on a slow disk.
@@ -50,6 +50,8 @@ pub(super) enum Fault {
     LeaderStepsDown,
     /// The leader and the followers cannot reach each other until another server leads.
     LeaderUnreachable,
+    /// The leader and etcd cannot reach each other until [`Fault::mend`]. Another server leads.
+    LeaderCutOff,
 }
 
 impl Fault {
@@ -113,6 +115,7 @@ impl Fault {
                 cluster.leader(Some(leader)).await;
                 on_links(cluster, leader, Direction::Both, Whom::Servers, Host::reaches);
             }
+            Self::LeaderCutOff => cut_off(cluster, leader).await,
             Self::SlowDisk => {
                 let _slow = cluster.etcd.slow_disks(SYNC_TAKES);
                 tokio::time::sleep(A_WHILE).await;
@@ -144,6 +147,13 @@ impl Fault {
             Self::RollingRestart => restart_each(cluster, world).await,
         }
         None
+    }
+
+    /// Ends a fault that lasts. `leader` is the server that led before.
+    pub(super) fn mend(self, cluster: &Cluster, leader: usize) {
+        if matches!(self, Self::LeaderCutOff) {
+            on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::reaches);
+        }
     }
 }
 
@@ -193,6 +203,12 @@ async fn cut(cluster: &Cluster, n: usize, direction: Direction, whom: Whom) {
     on_links(cluster, n, direction, whom, Host::reaches);
 }
 
+/// Cuts a leader off from etcd, and returns once another server leads.
+async fn cut_off(cluster: &Cluster, leader: usize) {
+    on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::loses);
+    cluster.leader(Some(leader)).await;
+}
+
 fn on_links(cluster: &Cluster, n: usize, direction: Direction, whom: Whom, act: fn(&Host, &Host)) {
     let host = cluster.host_of(n).expect("hosts of their own");
     let n_members = cluster.hosts.len() - cluster.servers.len();
@@ -234,12 +250,11 @@ async fn there_and_back(cluster: &Cluster, first: usize) {
 /// Frees space in etcd with the commands of the manual.
 fn make_room(cluster: &Cluster) {
     cluster.etcd.ctl(&["del", "--prefix", "/fill/"]);
-    let commands: Vec<_> = MANUAL.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
-    let commands: Vec<_> =
-        commands.into_iter().filter(|command| command.contains("etcdctl")).collect();
-    assert!(commands.iter().any(|command| command.contains("alarm disarm")), "{commands:?}");
+    let blocks = MANUAL.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: Vec<_> = blocks.filter(|block| block.contains("alarm disarm")).collect();
+    let [commands] = commands[..] else { panic!("{commands:?}") };
     let mut shell = Command::new("bash");
-    shell.args(["-euo", "pipefail", "-c", &commands.join("\n")]);
+    shell.args(["-euo", "pipefail", "-c", commands]);
     shell.env("ETCDCTL_API", "3").env("ETCDCTL_ENDPOINTS", cluster.etcd.addresses().join(","));
     let done = shell.output().expect("bash");
     assert!(done.status.success(), "{commands:?}: {}", String::from_utf8_lossy(&done.stderr));

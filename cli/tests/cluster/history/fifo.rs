@@ -12,7 +12,8 @@ use super::cluster::{Cluster, N_SERVERS, QUOTA, number};
 use super::fault::Fault;
 
 const N_MEMBERS: usize = 1;
-const NAME: &str = "fifo::those_who_wait_keep_their_order_whatever_happens_to_the_leader";
+const NAME: &str =
+    concat!(module_path!(), "::those_who_wait_keep_their_order_whatever_happens_to_the_leader");
 /// `FIFO_ROUNDS=20` applies every fault that many times.
 const ROUNDS: &str = "FIFO_ROUNDS";
 const N_WAITERS: usize = 6;
@@ -24,7 +25,7 @@ const KEEP_PLACES: &str = "--resume-park-max=10m";
 const BACK_WITHIN: Duration = Duration::from_secs(300);
 const LIMIT: Duration = Duration::from_secs(600);
 
-const FAULTS: [Fault; 7] = [
+const FAULTS: [Fault; 8] = [
     Fault::LeaderKilled,
     Fault::LeaderStopped,
     Fault::LeaderCutFromEtcd,
@@ -32,6 +33,8 @@ const FAULTS: [Fault; 7] = [
     Fault::EtcdNotHeardByLeader,
     Fault::LeaderUnreachable,
     Fault::LeaderStepsDown,
+    // Lasts until all clients wait at the new leader.
+    Fault::LeaderCutOff,
 ];
 
 #[test]
@@ -80,6 +83,7 @@ async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
     for waiter in waiters {
         waiter.await.expect("no panic").expect("granted in the end");
     }
+    fault.mend(cluster, leader);
     let order = order.lock().expect("no panic").clone();
     println!("{lock}: all wait again after {took:?}, and got it in the order {order:?}");
     assert_eq!(order, (0..N_WAITERS).collect::<Vec<_>>(), "{lock}");
@@ -92,12 +96,17 @@ fn url(cluster: &Cluster, n: usize) -> String {
 /// Returns a client that knows all servers and tries this one first.
 fn client(cluster: &Cluster, first: usize, owner: &str) -> Client {
     let urls: Vec<_> = (0..N_SERVERS).map(|n| url(cluster, (first + n) % N_SERVERS)).collect();
-    Client::builder(&urls.join(",")).owner(owner).build().expect("good URLs")
+    patient(&urls.join(","), owner)
 }
 
 /// Returns a client that knows only this server, which has to forward the requests.
 fn lone_client(cluster: &Cluster, n: usize, owner: &str) -> Client {
-    Client::builder(&url(cluster, n)).owner(owner).build().expect("a good URL")
+    patient(&url(cluster, n), owner)
+}
+
+/// Returns a client that does not leave a server that is silent: the servers have to end its wait or move it.
+fn patient(urls: &str, owner: &str) -> Client {
+    Client::builder(urls).owner(owner).timeout(BACK_WITHIN).build().expect("good URLs")
 }
 
 fn wait(

@@ -23,6 +23,8 @@ mod partition;
 #[cfg(feature = "etcd")]
 mod put_back;
 #[cfg(feature = "etcd")]
+mod silence;
+#[cfg(feature = "etcd")]
 mod takeover;
 
 use std::collections::BTreeMap;

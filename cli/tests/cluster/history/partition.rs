@@ -10,7 +10,8 @@ use super::fault::Fault;
 const N_MEMBERS: usize = 3;
 /// `CLUSTER_ROUNDS=10` applies all faults that many times. By default, only the network faults are applied, once.
 const ROUNDS: &str = "CLUSTER_ROUNDS";
-const NAME: &str = "partition::what_clients_see_while_the_network_loses_things_is_linearizable";
+const NAME: &str =
+    concat!(module_path!(), "::what_clients_see_while_the_network_loses_things_is_linearizable");
 
 #[test]
 fn what_clients_see_while_the_network_loses_things_is_linearizable() {

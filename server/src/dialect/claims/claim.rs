@@ -161,6 +161,8 @@ async fn wait(
             () = its_event => {}
             () = tokio::time::sleep_until(over_at) => {}
             () = app.engine.stopped() => {}
+            // The read ends the wait with an error that can be retried, unless the store answers again.
+            () = app.engine.unsure() => {}
         }
     }
 }

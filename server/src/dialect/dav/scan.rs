@@ -1,13 +1,15 @@
 //! Bounds the work of the XML parser, before it runs.
 //!
 //! The parser compares each namespace declaration with all declarations in force, and each attribute with all others of
-//! its element. Both are quadratic. So one linear pass over the bytes counts them first. Where a document is malformed,
+//! its element. Both are quadratic. Comparing two attributes compares their namespaces byte by byte. So one linear pass over the bytes counts them first. Where a document is malformed,
 //! the pass ends: the parser stops at the same place and reports the error.
 
 /// Maximum namespace declarations in force at one place: those of an element and of all elements around it.
 pub(super) const IN_FORCE_MAX: usize = 32;
 /// Maximum namespace declarations in one document.
 pub(super) const DECLARATIONS_MAX: usize = 1000;
+/// Maximum bytes of a namespace, as written.
+pub(super) const NAMESPACE_BYTES_MAX: usize = 1024;
 /// Maximum attributes of one element, including namespace declarations.
 pub(super) const ATTRIBUTES_MAX: usize = 32;
 
@@ -62,6 +64,11 @@ impl Counts {
                 "an element of the body has more than {ATTRIBUTES_MAX} attributes"
             ));
         }
+        if tag.has_long_namespace {
+            return Err(format!(
+                "a namespace of the body is longer than {NAMESPACE_BYTES_MAX} bytes"
+            ));
+        }
         self.n_declared += tag.n_declared;
         if self.n_declared > DECLARATIONS_MAX {
             return Err(format!("the body declares more than {DECLARATIONS_MAX} namespaces"));
@@ -94,15 +101,23 @@ struct Tag {
     n_bytes: usize,
     n_attributes: usize,
     n_declared: usize,
+    has_long_namespace: bool,
     is_empty: bool,
 }
 
 impl Tag {
     /// Reads the tag at the start of a text; `None` if it is malformed.
     fn read(text: &[u8]) -> Option<Self> {
-        let mut tag = Self { n_bytes: 0, n_attributes: 0, n_declared: 0, is_empty: false };
+        let mut tag = Self {
+            n_bytes: 0,
+            n_attributes: 0,
+            n_declared: 0,
+            has_long_namespace: false,
+            is_empty: false,
+        };
         // The start of the next attribute's name, or of white space before it.
         let (mut name, mut at) = (1, 1);
+        let mut is_declared = false;
         loop {
             match *text.get(at)? {
                 b'>' => {
@@ -114,7 +129,7 @@ impl Tag {
                 b'=' => {
                     tag.n_attributes += 1;
                     // Every name that contains `xmlns` counts: too many rather than too few.
-                    let is_declared = text[name..at].windows(5).any(|word| word == b"xmlns");
+                    is_declared = text[name..at].windows(5).any(|word| word == b"xmlns");
                     tag.n_declared += usize::from(is_declared);
                 }
                 quote @ (b'"' | b'\'') => {
@@ -123,6 +138,7 @@ impl Tag {
                     if value[stop] == b'<' {
                         return None;
                     }
+                    tag.has_long_namespace |= is_declared && stop > NAMESPACE_BYTES_MAX;
                     at += stop + 1;
                     name = at + 1;
                 }
@@ -160,6 +176,9 @@ mod tests {
             (deep(65), false),
             (deep(65) + &deep(65), false),
             ("<a/>".repeat(100), true),
+            (format!("<a xmlns='{}'/>", "u".repeat(NAMESPACE_BYTES_MAX)), true),
+            (format!("<a><b xmlns:n = \"{}\"/></a>", "u".repeat(NAMESPACE_BYTES_MAX + 1)), false),
+            (format!("<a xmlns='u' b='{}'/>", "u".repeat(NAMESPACE_BYTES_MAX + 1)), true),
             // Quoted and commented text does not count.
             (format!("<a b='{}'/>", "xmlns=\">".repeat(99)), true),
             (format!("<!-- {} --><a/>", deep(99)), true),

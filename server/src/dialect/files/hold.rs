@@ -2,7 +2,7 @@
 
 use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Rejection, Secret, Timestamp};
-use leasehold_engine::{ReadLock, Undelivered};
+use leasehold_engine::{self as engine, ReadLock, Undelivered};
 
 use super::Files;
 use super::error::Refusal;
@@ -204,12 +204,16 @@ fn governing(app: &App, path: &FilePath) -> LockKey {
     LockKey::new(app.dialect.files.namespace.clone(), path.as_str())
 }
 
-/// Returns whether the session can proceed if it already holds the lock. In maintenance no lock is granted, but held
-/// locks remain valid.
+/// Returns whether the session can proceed if it already holds the lock. In maintenance, and while there is no space, no
+/// lock is granted, but held locks remain valid.
 fn is_for_holder(obstacle: &Obstacle, session: &Session) -> bool {
     match obstacle {
         Obstacle::Held(way) => is_own(way, session),
         Obstacle::Rejected(why) => *why == Rejection::Maintenance,
+        Obstacle::Engine(why) => {
+            use engine::Error::{DiskFull, JournalFull, StoreFull};
+            matches!(why, DiskFull | JournalFull | StoreFull)
+        }
         _ => false,
     }
 }

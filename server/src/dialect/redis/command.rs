@@ -112,7 +112,7 @@ fn unknown(words: &[&str]) -> Reply {
     let name: String = first.chars().take(NAME_CHARS_MAX).collect();
     Reply::error(format_args!(
         "unknown command '{}': this is Leasehold, a lock server that knows what lock clients of Redis send, not Redis \
-         (see docs/api/redis.md)",
+         (see docs/reference/redis.md)",
         name.escape_debug()
     ))
 }
@@ -220,7 +220,7 @@ fn by_text(text: &str) -> Result<(Script, &'static str), Reply> {
     Script::by_text(text).map_err(|sha| {
         Reply::error(format_args!(
             "unknown script {sha}: this is Leasehold, which runs no Lua, and knows the scripts of common lock clients \
-             by their text (see docs/api/redis.md)"
+             by their text (see docs/reference/redis.md)"
         ))
     })
 }

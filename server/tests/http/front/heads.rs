@@ -1,8 +1,16 @@
 //! Tests of request heads: maximum size, maximum time, and maximum memory for all of them together.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body, Bytes, Frame};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use leasehold_testkit::{Local, json, settings};
+use tokio::net::TcpStream;
 
 use crate::front::{PATIENCE, Raw, ask, post};
 
@@ -78,6 +86,67 @@ async fn a_buffer_counts_for_as_long_as_its_connection_lives() {
     }
     assert!(heads_bytes(&local).await > 0);
     assert_eq!(idle.swap_remove(0).rest().await, "", "the one that was idle for the longest");
+}
+
+/// A body that never comes.
+struct Never;
+
+impl Body for Never {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Pending
+    }
+}
+
+/// A header without a value takes hundreds of bytes, but counts little in HTTP/2's own limit.
+#[tokio::test]
+async fn the_headers_of_http2_requests_in_progress_count_too() {
+    let mut settings = settings(None);
+    settings.http.heads_total_bytes_max = 1 << 20;
+    let local = Local::start(settings).await;
+    let io = TokioIo::new(TcpStream::connect(local.address).await.unwrap());
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = |n_headers: usize| {
+        let uri = format!("http://{}/dav/", local.address);
+        let mut request = hyper::Request::builder().method("PROPFIND").uri(uri);
+        for n in 0..n_headers {
+            request = request.header(format!("x-{n:03}"), "");
+        }
+        request
+    };
+    let mut waiting = Vec::new();
+    let mut refused = None;
+    for _ in 0..100 {
+        let request = request(400).body(Never.boxed()).unwrap();
+        let mut sender = sender.clone();
+        let sent = tokio::spawn(async move { sender.send_request(request).await });
+        let n_before = waiting.len();
+        local
+            .until("it is counted or refused", async |_| {
+                sent.is_finished() || heads_bytes(&local).await > n_before * 80_000
+            })
+            .await;
+        if sent.is_finished() {
+            refused = Some(sent.await.unwrap().unwrap().status());
+            break;
+        }
+        waiting.push(sent);
+    }
+    assert_eq!(refused.map(|status| status.as_u16()), Some(431));
+    assert!((5..=20).contains(&waiting.len()), "{}", waiting.len());
+    assert!(heads_bytes(&local).await <= 1 << 20);
+    // Other clients are served.
+    let usual = request(20).body(Empty::new().boxed()).unwrap();
+    let usual = sender.clone().send_request(usual).await.unwrap();
+    assert_ne!(usual.status(), 431);
+    connection.abort();
+    local.until("nothing is left", async |_| heads_bytes(&local).await == 0).await;
 }
 
 #[tokio::test]

@@ -3,9 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, Response, json, settings};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::front::{PATIENCE, Raw, post, until_waiting, wait};
 
@@ -136,6 +140,38 @@ async fn an_idle_connection_gives_its_place_up_first() {
         raw.send(LIST).await;
         check(&raw.answer().await, 200);
     }
+}
+
+/// Without this, a few clients that check health again and again could keep all reserved places.
+#[tokio::test]
+async fn a_reserved_place_is_given_up_after_one_response() {
+    let mut settings = with_places(1);
+    // The place is not given up because of this limit.
+    settings.http.restricted_timeout = 10 * PATIENCE;
+    let local = Local::start(settings).await;
+    let acquire = json!({"owner_id": "holder", "ttl_ms": 60_000});
+    let mut waiter = Raw::connect(local.address).await;
+    waiter.send(post("/v1/locks/db/acquire", &acquire)).await;
+    check(&waiter.answer().await, 200);
+    waiter.send(wait("db", "waiter")).await;
+    until_waiting(&local, "db", 1).await;
+    until_full(local.address).await;
+    for _ in 0..3 {
+        let mut pinger = Raw::connect(local.address).await;
+        pinger.send(HEALTH).await;
+        let answer = pinger.rest().await;
+        check(&answer, 200);
+        assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    }
+    let io = TokioIo::new(TcpStream::connect(local.address).await.unwrap());
+    let (mut sender, connection) =
+        http2::handshake::<_, _, Empty<Bytes>>(TokioExecutor::new(), io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = hyper::Request::get(format!("http://{}/healthz", local.address));
+    let answer = sender.send_request(request.body(Empty::new()).unwrap()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    drop(answer);
+    connection.await.unwrap().expect("the server ends it");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Checks that every requirement of LS-SPEC-001 is in the table of `docs/api/leases.md` and has a test that names its
-//! id.
+//! Checks that every requirement of LS-SPEC-001 is in the table of `docs/reference/leases.md` and has a test that
+//! names its id.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn root() -> &'static Path {
 
 /// Returns the rows of the table: the id, and the rest of the line.
 fn rows() -> Vec<(String, String)> {
-    let text = fs::read_to_string(root().join("docs/api/leases.md")).expect("the document");
+    let text = fs::read_to_string(root().join("docs/reference/leases.md")).expect("the document");
     let row = |line: &str| {
         let (id, rest) = line.strip_prefix("| LS-")?.split_once(" | ")?;
         Some((format!("LS-{id}"), rest.to_owned()))
