@@ -300,7 +300,6 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
     use leasehold_base::clock::Clock;
-    use leasehold_base::host::is_host;
     use leasehold_store::Seat;
 
     /// What needs etcd cannot be done.
