@@ -9,7 +9,6 @@ use leasehold_etcd::*;
 use leasehold_testkit::{Ca, Etcd, EtcdOptions, Signal, folder};
 
 const TEST_MAX: Duration = Duration::from_secs(300);
-/// Time limit of an attempt that must succeed, even on a busy machine.
 const TRY_MAX: Duration = Duration::from_secs(30);
 
 fn in_time(test: impl Future<Output = ()>) {

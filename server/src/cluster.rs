@@ -346,6 +346,6 @@ pub(crate) async fn start(
         let (engine, handle) = Engine::take_part(engine, seat, clock, metrics.engine.clone())?;
         Ok((engine, handle, roster))
     };
-    let begun = tokio::task::spawn_blocking(begin).await;
+    let begun = tokio::task::spawn_blocking(leasehold_core::mutant::inherited(begin)).await;
     begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))
 }
