@@ -72,21 +72,21 @@ pub(crate) struct Args {
     /// A TOML file with settings.
     #[arg(long, env = "LEASEHOLD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen: http://ADDRESS:PORT, https://ADDRESS:PORT or unix:PATH. May be given several times. A bare
-    /// address is http; port 0 takes any that is free.
+    /// Listen address: http://ADDRESS:PORT, https://ADDRESS:PORT or unix:PATH. Can be given several times. An address
+    /// without a scheme is http. Port 0 stands for any free port.
     #[arg(long, env = "LEASEHOLD_LISTEN", default_value = "127.0.0.1:8080", value_delimiter = ',')]
     pub(crate) listen: Vec<Listen>,
-    /// Write the port of the first listener with one to this file once listening.
+    /// The server writes the port of its first listener that has a port to this file, once it listens.
     #[arg(long, env = "LEASEHOLD_PORT_FILE")]
     pub(crate) port_file: Option<PathBuf>,
-    /// Where to keep the data.
+    /// The data directory.
     #[arg(long, env = "LEASEHOLD_DATA", default_value = "./leasehold-data")]
     pub(crate) data: PathBuf,
-    /// Keep everything in memory, and lose it at the end.
+    /// Keep everything in memory. The data is lost when the server stops.
     #[arg(long, env = "LEASEHOLD_EPHEMERAL", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     pub(crate) ephemeral: bool,
-    /// The protocols to speak.
+    /// The enabled protocols.
     #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_values_t = dialect::ALL.iter().copied())]
     pub(crate) dialects: Vec<Dialect>,
     /// The namespace of `/v1/locks`.
@@ -95,35 +95,35 @@ pub(crate) struct Args {
     /// The namespace of `/lock`.
     #[arg(long, env = "LEASEHOLD_LOCK_NAMESPACE", default_value = "default")]
     pub(crate) lock_namespace: String,
-    /// What comes before a tenant's name in the namespace of its locks in `/leases`.
+    /// Prefix of the namespace of a tenant's locks in `/leases`. The tenant's name follows it.
     #[arg(long, env = "LEASEHOLD_LEASES_NAMESPACE_PREFIX", default_value = "")]
     pub(crate) leases_namespace_prefix: String,
-    /// The shortest ttl in `/leases`, in seconds.
+    /// Minimum TTL in `/leases`, in seconds.
     #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MIN", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) leases_ttl_seconds_min: u64,
-    /// The longest ttl in `/leases`, in seconds.
+    /// Maximum TTL in `/leases`, in seconds.
     #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MAX", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) leases_ttl_seconds_max: u64,
     /// The namespace of `/v1/claims`.
     #[arg(long, env = "LEASEHOLD_CLAIMS_NAMESPACE", default_value = "default")]
     pub(crate) claims_namespace: String,
-    /// How long a claim may wait before it expires.
+    /// Maximum time that a claim waits before it expires.
     #[arg(long, env = "LEASEHOLD_CLAIMS_WAIT_MAX", default_value = "24h")]
     pub(crate) claims_wait_max: DurationArg,
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
     pub(crate) grace: DurationArg,
-    /// How long stopping may take.
+    /// Time limit for a graceful stop.
     #[arg(long, env = "LEASEHOLD_SHUTDOWN_TIMEOUT", default_value = "10s")]
     pub(crate) shutdown_timeout: DurationArg,
     /// What to log: error, warn, info, debug, trace, or a filter. `info` has a line for each change of a lease, `debug`
-    /// also one for each request. The default leaves the changes out: a line takes about 20,000 instructions, more than
-    /// the change it tells of.
+    /// also one for each request. The default omits the changes, because a line takes about 20,000 instructions, more
+    /// than the change itself.
     #[arg(long, env = "LEASEHOLD_LOG", default_value = log::FILTER)]
     pub(crate) log: String,
-    /// What lines of the log look like.
+    /// The format of log lines.
     #[arg(long, env = "LEASEHOLD_LOG_FORMAT", value_enum, default_value_t = log::Format::Auto)]
     pub(crate) log_format: log::Format,
     #[command(flatten)]
@@ -163,25 +163,25 @@ pub(crate) struct Args {
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Engine")]
 struct EngineArgs {
-    /// Most requests in one journal record.
+    /// Maximum requests in one journal record.
     #[arg(long, env = "LEASEHOLD_BATCH_MAX", default_value_t = 1024)]
     batch_max: usize,
-    /// Most requests waiting for the engine; more are refused with 503.
+    /// Maximum requests that wait for the engine; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_PENDING_MAX", default_value_t = 16_384)]
     pending_max: usize,
-    /// Most changes of one sweep before others get their turn.
+    /// Maximum changes of one sweep before other requests get their turn.
     #[arg(long, env = "LEASEHOLD_SWEEP_CHANGES_MAX", default_value_t = 256)]
     sweep_changes_max: usize,
-    /// Most events kept for readers that come back.
+    /// Maximum events that the server keeps for readers that reconnect.
     #[arg(long, env = "LEASEHOLD_EVENTS_MAX", default_value_t = 10_000)]
     events_max: usize,
-    /// Most bytes of the journal that may wait to be folded into the tables; beyond that acquires are refused.
+    /// Maximum bytes of the journal that are not folded into the tables yet; beyond that, acquires are refused.
     #[arg(long, env = "LEASEHOLD_JOURNAL_BYTES_MAX", default_value_t = 1 << 30)]
     journal_bytes_max: u64,
-    /// The soonest a refused client is told to come back.
+    /// Minimum delay that the server recommends to a refused client before it retries.
     #[arg(long, env = "LEASEHOLD_RETRY_MIN", default_value = "25ms")]
     retry_min: DurationArg,
-    /// The latest a refused client is told to come back.
+    /// Maximum delay that the server recommends to a refused client before it retries.
     #[arg(long, env = "LEASEHOLD_RETRY_MAX", default_value = "1s")]
     retry_max: DurationArg,
 }

@@ -8,18 +8,19 @@ use leasehold_server::audit::{self, OnFailure, Options};
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Audit")]
 pub(super) struct AuditArgs {
-    /// Write an audit: who did what, from where and by which rule, one JSON object per line. Acts of operators go to
-    /// FILE.admin, refusals to FILE.refusals and FILE.unknown.
+    /// Write an audit log to FILE: who did what, from where and by which rule, one JSON object per line. Acts of
+    /// operators go to FILE.admin, refusals to FILE.refusals and FILE.unknown.
     #[arg(long, env = "LEASEHOLD_AUDIT_FILE")]
     audit_file: Option<PathBuf>,
-    /// Rotate each audit file at this size, in bytes: it becomes FILE.1.
+    /// Size in bytes at which the server rotates each audit file: FILE becomes FILE.1.
     #[arg(long, env = "LEASEHOLD_AUDIT_SIZE_MAX", default_value_t = audit::BYTES_MAX,
           value_parser = clap::value_parser!(u64).range(4096..))]
     audit_size_max: u64,
-    /// Rotated files to keep of each audit file.
+    /// Number of rotated files to keep of each audit file.
     #[arg(long, env = "LEASEHOLD_AUDIT_KEEP", default_value_t = audit::KEEP)]
     audit_keep: usize,
-    /// If it cannot be written: refuse what would change anything, or only warn and count.
+    /// If the audit file cannot be written: `refuse` grants, revocations and acts of operators, or only `warn` and
+    /// count lost lines.
     #[arg(long, env = "LEASEHOLD_AUDIT_FAILURE", default_value_t = OnFailure::Refuse, value_name = "refuse|warn")]
     audit_failure: OnFailure,
     /// Maximum refused requests of known principals in the audit per second; other clients have as many. The rest are

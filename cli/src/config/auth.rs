@@ -11,23 +11,23 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Security")]
 pub(super) struct AuthArgs {
-    /// The file with keys and rules. Without it there is no authentication, and only local clients are served.
+    /// The file with keys and rules. Without it, the server authenticates no client and serves only local clients.
     #[arg(long, env = "LEASEHOLD_AUTH_FILE")]
     pub(super) auth_file: Option<PathBuf>,
-    /// How many wrong credentials one address may send in a minute before it is told to wait.
+    /// Maximum wrong credentials from one address per minute; more get 429.
     #[arg(long, env = "LEASEHOLD_AUTH_FAILURES_PER_MINUTE", default_value_t = BOUNDS.failures_per_minute,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) auth_failures_per_minute: u32,
-    /// How many questions to issuers of tokens one address may cause in a minute: new signing keys, opaque tokens,
+    /// Maximum requests to token issuers that one address can cause per minute: new signing keys, opaque tokens,
     /// sign-ins.
     #[arg(long, env = "LEASEHOLD_AUTH_LOOKUPS_PER_MINUTE", default_value_t = BOUNDS.lookups_per_minute,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) auth_lookups_per_minute: u32,
-    /// Most tokens that are remembered, of each issuer and kind; further ones are checked each time.
+    /// Maximum tokens that the server remembers, for each issuer and kind; further ones are checked each time.
     #[arg(long, env = "LEASEHOLD_AUTH_TOKENS_MAX", default_value_t = BOUNDS.tokens_max as u32,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) auth_tokens_max: u32,
-    /// Most browsers that are signed in.
+    /// Maximum browsers that are signed in.
     #[arg(long, env = "LEASEHOLD_AUTH_SIGN_INS_MAX", default_value_t = BOUNDS.sign_ins_max as u32,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) auth_sign_ins_max: u32,
@@ -38,10 +38,10 @@ pub(super) struct AuthArgs {
     #[arg(long, env = "LEASEHOLD_INSECURE_NO_AUTH", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     pub(super) insecure_no_auth: bool,
-    /// The names by which the server is reached, beside its addresses and localhost.
+    /// The host names in the URLs of clients. IP addresses and localhost need no entry.
     #[arg(long, env = "LEASEHOLD_HOSTS", value_delimiter = ',')]
     pub(super) hosts: Vec<String>,
-    /// The origins whose web pages may ask this server, such as https://app.example.org.
+    /// The origins whose web pages can send requests to this server, such as https://app.example.org.
     #[arg(long, env = "LEASEHOLD_CORS_ORIGINS", value_delimiter = ',', value_parser = origin)]
     pub(super) cors_origins: Vec<String>,
 }

@@ -10,13 +10,13 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Backups")]
 pub(super) struct BackupArgs {
-    /// The folder for backups: on a schedule, and those asked for with `leasehold backup --url`.
+    /// The directory for scheduled backups, and for those requested with `leasehold backup --url`.
     #[arg(long, env = "LEASEHOLD_BACKUP_DIR")]
     backup_dir: Option<PathBuf>,
-    /// How often to take a backup (default: only when asked).
+    /// Interval between backups (default: only on request).
     #[arg(long, env = "LEASEHOLD_BACKUP_EVERY")]
     backup_every: Option<DurationArg>,
-    /// How many backups to keep; the oldest are removed.
+    /// Number of backups to keep; the oldest are removed.
     #[arg(long, env = "LEASEHOLD_BACKUP_KEEP", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(1..))]
     backup_keep: u32,

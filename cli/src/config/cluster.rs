@@ -13,10 +13,10 @@ use leasehold_server::http::Listen;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct EtcdArgs {
-    /// Who signs the certificates of etcd's members: a PEM file. Without it connections to etcd are not encrypted.
+    /// PEM file with the CA of the etcd members' certificates. Without it, connections to etcd are not encrypted.
     #[arg(long, env = "LEASEHOLD_ETCD_CA_FILE")]
     etcd_ca_file: Option<PathBuf>,
-    /// The certificate shown to etcd: a PEM file.
+    /// PEM file with the client certificate for etcd.
     #[arg(
         long,
         env = "LEASEHOLD_ETCD_CERT_FILE",
@@ -24,13 +24,13 @@ pub(crate) struct EtcdArgs {
         requires = "etcd_ca_file"
     )]
     etcd_cert_file: Option<PathBuf>,
-    /// The key of that certificate: a PEM file.
+    /// PEM file with the private key of that certificate.
     #[arg(long, env = "LEASEHOLD_ETCD_KEY_FILE", requires = "etcd_cert_file")]
     etcd_key_file: Option<PathBuf>,
-    /// A user of etcd.
+    /// The etcd user.
     #[arg(long, env = "LEASEHOLD_ETCD_USER", requires = "etcd_password_file")]
     etcd_user: Option<String>,
-    /// A file with the password of that user.
+    /// A file with the password of the etcd user.
     #[arg(long, env = "LEASEHOLD_ETCD_PASSWORD_FILE", requires = "etcd_user")]
     etcd_password_file: Option<PathBuf>,
 }
@@ -51,26 +51,27 @@ impl EtcdArgs {
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterArgs {
-    /// The shared store of the cluster: etcd://HOST:PORT,HOST:PORT/PREFIX. `leasehold init` creates it. With it, --data
-    /// only holds this server's own state.
+    /// The shared store of the cluster: etcd://HOST:PORT,HOST:PORT/PREFIX. `leasehold init` creates it. With a store,
+    /// --data contains only this server's own state.
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Option<Location>,
-    /// The name of this server among those that share the store (default: the name of the host).
+    /// The name of this server, unique in the cluster (default: the host name).
     #[arg(long, env = "LEASEHOLD_NODE_NAME", requires = "store")]
     node_name: Option<String>,
-    /// Where clients and other servers reach this one: http://HOST:PORT or https://HOST:PORT (default: the first
+    /// URL of this server for clients and other servers: http://HOST:PORT or https://HOST:PORT (default: the first
     /// --listen).
     #[arg(long, env = "LEASEHOLD_ADVERTISE", requires = "store", value_name = "URL")]
     advertise: Option<String>,
-    /// Where to listen for the other servers, which pass on here what they are asked while this one leads (default: a
-    /// free port of the first --listen's address).
+    /// Listen address for the other servers. While this server leads, they forward requests to it here (default: a free
+    /// port on the address of the first --listen).
     #[arg(long, env = "LEASEHOLD_PEER_LISTEN", requires = "store", value_name = "ADDRESS:PORT")]
     peer_listen: Option<SocketAddr>,
-    /// A file with the secret that the servers know each other by, the same on each. Required unless they all run on
-    /// this machine.
+    /// A file with the secret by which the servers authenticate each other, the same on all of them. Required unless
+    /// all of them run on this machine.
     #[arg(long, env = "LEASEHOLD_PEER_SECRET_FILE", requires = "store")]
     peer_secret_file: Option<PathBuf>,
-    /// Lead although --data does not remember how far the journal went. Only if etcd was not restored from a snapshot.
+    /// Lead although --data does not record how far the journal went. Use it only if etcd was not restored from a
+    /// snapshot.
     #[arg(long, env = "LEASEHOLD_LEAD_WITHOUT_MEMORY", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     lead_without_memory: bool,
@@ -78,12 +79,12 @@ pub(super) struct ClusterArgs {
     #[arg(long, env = "LEASEHOLD_NEVER_LEAD", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     never_lead: bool,
-    /// What compacts the history of keys in etcd: `own` is the leader, every minute and only while no other application
-    /// has keys in etcd; `never` leaves it to etcd's own settings or to others.
+    /// Who compacts the history of keys in etcd. With `own`, the leader does every minute, but only while no other
+    /// application has keys in etcd. With `never`, you configure compaction in etcd.
     #[arg(long, env = "LEASEHOLD_ETCD_COMPACT", value_enum, default_value_t = Compact::Own)]
     etcd_compact: Compact,
-    /// How many bytes each member of etcd may use, as its --quota-backend-bytes says. Members from 3.6 on tell so
-    /// themselves. Nothing more is granted while 80 % of it is in use, or the file has 90 %.
+    /// Maximum bytes that each etcd member can use: its --quota-backend-bytes. etcd 3.6 and later reports this value.
+    /// The server grants no locks while 80 % of the quota is in use, or while the file has 90 % of it.
     #[arg(long, env = "LEASEHOLD_ETCD_QUOTA", default_value_t = 2 << 30,
           value_parser = clap::value_parser!(u64).range(1..))]
     etcd_quota: u64,

@@ -15,22 +15,23 @@ pub(super) struct ConnectionArgs {
     #[arg(long, env = "LEASEHOLD_WORKERS", default_value_t = 0,
           value_parser = clap::value_parser!(u16).range(..=1024))]
     workers: u16,
-    /// Most connections. If there are more, idle ones are closed; if none is idle, the new ones are restricted to
-    /// health checks and to what renews or releases a lease.
+    /// Maximum connections. If there are more, idle ones are closed. If none is idle, new ones are restricted to health
+    /// checks, renewals and releases.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
     pub(super) connections_max: usize,
-    /// Most restricted connections, in addition to connections-max. More wait until there is a place.
+    /// Maximum restricted connections, in addition to connections-max. More wait until there is a place.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_RESERVED", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(1..))]
     connections_reserved: u32,
-    /// Most connections from one IPv4 address or one IPv6 /64 network. More are restricted.
+    /// Maximum connections from one IPv4 address or one IPv6 /64 network. More are restricted.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_PER_PEER_MAX", default_value_t = 1000)]
     connections_per_peer_max: usize,
-    /// Addresses or networks without that limit. Trusted proxies have none either.
+    /// Addresses or networks to which connections-per-peer-max does not apply. It does not apply to trusted proxies
+    /// either.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_PER_PEER_EXEMPT", value_delimiter = ',',
           value_parser = http::parse_network, default_value = "127.0.0.0/8,::1")]
     connections_per_peer_exempt: Vec<http::IpNet>,
-    /// How long a restricted connection may take to send a request, or stay without one.
+    /// Maximum time without a request on a restricted connection.
     #[arg(long, env = "LEASEHOLD_RESTRICTED_TIMEOUT", default_value = "1s")]
     restricted_timeout: DurationArg,
     /// Maximum connections that the server keeps for up to 5 seconds after the last response, in addition to
@@ -38,14 +39,14 @@ pub(super) struct ConnectionArgs {
     /// Further connections are closed immediately.
     #[arg(long, env = "LEASEHOLD_LINGERING_MAX", default_value_t = 500)]
     lingering_max: usize,
-    /// Most HTTP/2 requests in progress, over all connections. More are restricted.
+    /// Maximum HTTP/2 requests in progress, over all connections. More are restricted.
     #[arg(long, env = "LEASEHOLD_STREAMS_MAX", default_value_t = 20_000)]
     streams_max: usize,
     /// Maximum HTTP/2 requests in progress of one principal; for anonymous clients, of one address that is not in
     /// connections-per-peer-exempt. More are restricted.
     #[arg(long, env = "LEASEHOLD_PRINCIPAL_STREAMS_MAX", default_value_t = 5_000)]
     principal_streams_max: usize,
-    /// How long a client's host may be unreachable before its connection is closed and its waiters leave their queues.
+    /// How long a client's host can be unreachable before its connection is closed and its waiters leave their queues.
     #[arg(long, env = "LEASEHOLD_KEEPALIVE_TIMEOUT", default_value = "30s")]
     keepalive_timeout: DurationArg,
     /// Maximum size of an HTTP/1 request head (request line and headers), in bytes; larger ones are refused with 431.
@@ -59,22 +60,22 @@ pub(super) struct ConnectionArgs {
     /// connection.
     #[arg(long, env = "LEASEHOLD_HEADER_TIMEOUT", default_value = "10s")]
     pub(super) header_timeout: DurationArg,
-    /// How long a connection may stay without a request.
+    /// Maximum time without a request on a connection.
     #[arg(long, env = "LEASEHOLD_IDLE_TIMEOUT", default_value = "2m")]
     idle_timeout: DurationArg,
-    /// How long a request's body may take.
+    /// Time limit for the body of a request.
     #[arg(long, env = "LEASEHOLD_BODY_TIMEOUT", default_value = "30s")]
     pub(super) body_timeout: DurationArg,
-    /// Largest request body, in bytes.
+    /// Maximum size of a request body, in bytes.
     #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
     pub(super) body_bytes_max: usize,
-    /// How long a client may take nothing of a long answer or a file.
+    /// Maximum time in which a client takes nothing of a long response or a file.
     #[arg(long, env = "LEASEHOLD_ANSWER_TIMEOUT", default_value = "30s")]
     pub(super) answer_timeout: DurationArg,
-    /// Most bytes of long answers that are being sent at once; more are refused with 503.
+    /// Maximum bytes of long responses that are being sent at the same time; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
     answers_bytes_max: usize,
-    /// Maximum bytes of long answers to one principal; for anonymous clients, to one address that is not in
+    /// Maximum bytes of long responses to one principal; for anonymous clients, to one address that is not in
     /// connections-per-peer-exempt. More are refused with 429.
     #[arg(long, env = "LEASEHOLD_PRINCIPAL_ANSWERS_BYTES_MAX", default_value_t = 16 << 20)]
     principal_answers_bytes_max: usize,
@@ -93,7 +94,7 @@ pub(super) struct ConnectionArgs {
     /// connections-per-peer-exempt. More are refused with 429.
     #[arg(long, env = "LEASEHOLD_PRINCIPAL_TREE_OPERATIONS_MAX", default_value_t = 2)]
     pub(super) principal_tree_operations_max: usize,
-    /// Most streams of events at once; more are refused with 503.
+    /// Maximum event streams at the same time; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_MAX", default_value_t = 10_000)]
     event_streams_max: usize,
     /// Maximum event streams of one principal; for anonymous clients, of one address that is not in
@@ -103,7 +104,7 @@ pub(super) struct ConnectionArgs {
     /// Maximum bytes of events that streams have not taken yet; beyond it, slow streams miss events and get a `gap`.
     #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_BYTES_MAX", default_value_t = 64 << 20)]
     pub(super) event_streams_bytes_max: usize,
-    /// Addresses or networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed.
+    /// Addresses or networks of proxies whose `Forwarded` and `X-Forwarded-*` headers the server trusts.
     #[arg(long, env = "LEASEHOLD_TRUSTED_PROXIES", value_delimiter = ',', value_parser = http::parse_network)]
     trusted_proxies: Vec<http::IpNet>,
 }

@@ -9,14 +9,14 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "WebDAV")]
 pub(super) struct DavArgs {
-    /// The shortest time a lock of WebDAV lasts, whatever a client asks for.
+    /// Minimum duration of a WebDAV lock, even if a client requests less.
     #[arg(long, env = "LEASEHOLD_DAV_LOCK_TTL_MIN", default_value = "1m")]
     dav_lock_ttl_min: DurationArg,
-    /// Most files and folders that one COPY copies, and that are looked at before a folder is moved or removed.
+    /// Maximum files and folders that one COPY copies, and that the server checks before it moves or removes a folder.
     #[arg(long, env = "LEASEHOLD_DAV_TREE_MAX", default_value_t = 100_000,
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     dav_tree_max: u32,
-    /// Most bytes of the properties that clients set for one file or folder. The file system may keep fewer.
+    /// Maximum bytes of the properties that clients set for one file or folder. The file system can have a lower limit.
     #[arg(long, env = "LEASEHOLD_DAV_PROPERTIES_BYTES_MAX", default_value_t = 32 * 1024,
           value_parser = clap::value_parser!(u32).range(0..=65_536))]
     dav_properties_bytes_max: u32,

@@ -11,7 +11,7 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Files")]
 pub(super) struct FilesArgs {
-    /// Where to keep files. Default: beside the data.
+    /// The directory for files. Default: beside the data.
     #[arg(long, env = "LEASEHOLD_FILES_FOLDER")]
     pub(super) files_folder: Option<PathBuf>,
     /// The namespace of files.
@@ -23,13 +23,13 @@ pub(super) struct FilesArgs {
     /// How long a session of the files lasts. Default: 7 days, or --session-ttl-max if that is less.
     #[arg(long, env = "LEASEHOLD_FILES_SESSION_TTL")]
     files_session_ttl: Option<DurationArg>,
-    /// Largest file, in bytes.
+    /// Maximum size of a file, in bytes.
     #[arg(long, env = "LEASEHOLD_FILES_BYTES_MAX", default_value_t = 16 << 30)]
     pub(super) files_bytes_max: u64,
-    /// Most bytes of all files together.
+    /// Maximum bytes of all files together.
     #[arg(long, env = "LEASEHOLD_FILES_QUOTA", default_value_t = 64 << 30)]
     pub(super) files_quota: u64,
-    /// Bytes of the disk that uploads leave free. Default: 5 % of it, and at least 256 MiB.
+    /// Bytes of the disk that uploads leave free. Default: 5 % of the disk, and at least 256 MiB.
     #[arg(long, env = "LEASEHOLD_FREE_SPACE_MIN")]
     pub(super) free_space_min: Option<u64>,
     /// Allow clients to read files without a session. Default: if only this machine can reach the server.

@@ -17,11 +17,11 @@ pub(super) struct LfsArgs {
     /// The namespace of the locks of Git LFS.
     #[arg(long, env = "LEASEHOLD_LFS_NAMESPACE", default_value = "lfs")]
     pub(super) lfs_namespace: String,
-    /// Largest object, in bytes.
+    /// Maximum size of an object, in bytes.
     #[arg(long, env = "LEASEHOLD_LFS_OBJECT_BYTES_MAX", default_value_t = 16 << 30,
           value_parser = clap::value_parser!(u64).range(1..))]
     lfs_object_bytes_max: u64,
-    /// For how long after a batch its transfers may begin, at least 10s.
+    /// Time after a batch request in which its transfers can begin, at least 10s.
     #[arg(long, env = "LEASEHOLD_LFS_TRANSFER_TTL", default_value = "1h")]
     lfs_transfer_ttl: DurationArg,
 }

@@ -68,51 +68,51 @@ mod default {
 }
 
 limits! {
-    /// Longest namespace, in bytes.
+    /// Maximum length of a namespace, in bytes.
     namespace_bytes_max: bytes, "LEASEHOLD_NAMESPACE_BYTES_MAX";
-    /// Longest lock name, in bytes.
+    /// Maximum length of a lock name, in bytes.
     name_bytes_max: bytes, "LEASEHOLD_NAME_BYTES_MAX";
-    /// Longest owner, in bytes.
+    /// Maximum length of an owner, in bytes.
     owner_bytes_max: bytes, "LEASEHOLD_OWNER_BYTES_MAX";
-    /// Longest request id, in bytes.
+    /// Maximum length of a request id, in bytes.
     request_id_bytes_max: bytes, "LEASEHOLD_REQUEST_ID_BYTES_MAX";
-    /// Largest metadata, in bytes.
+    /// Maximum size of the metadata of a lease, in bytes.
     metadata_bytes_max: bytes, "LEASEHOLD_METADATA_BYTES_MAX";
-    /// Deepest nesting of metadata.
+    /// Maximum nesting of metadata.
     metadata_depth_max: number, "LEASEHOLD_METADATA_DEPTH_MAX";
-    /// Longest reason of a revocation, in bytes.
+    /// Maximum length of the reason of a revocation, in bytes.
     reason_bytes_max: bytes, "LEASEHOLD_REASON_BYTES_MAX";
-    /// Longest ttl of a lease.
+    /// Maximum TTL of a lease.
     ttl_max: span, "LEASEHOLD_TTL_MAX";
-    /// Longest ttl of a session.
+    /// Maximum TTL of a session.
     session_ttl_max: span, "LEASEHOLD_SESSION_TTL_MAX";
-    /// Longest grace period.
+    /// Maximum grace period.
     grace_max: span, "LEASEHOLD_GRACE_MAX";
-    /// Longest wait in a queue.
+    /// Maximum wait in a queue.
     wait_max: span, "LEASEHOLD_WAIT_MAX";
     /// How long a waiter whose connection broke keeps its place.
     park_max: span, "LEASEHOLD_PARK_MAX";
     /// How long a waiter keeps its place after a restart or a leader change.
     resume_park_max: span, "LEASEHOLD_RESUME_PARK_MAX";
-    /// Most namespaces.
+    /// Maximum number of namespaces.
     namespaces_max: number, "LEASEHOLD_NAMESPACES_MAX";
-    /// Most locks held, waited for or remembered.
+    /// Maximum locks that are held, waited for or remembered.
     locks_max: number, "LEASEHOLD_LOCKS_MAX";
-    /// Most leases of one principal; of anonymous clients, from one address (IPv6: one /64).
+    /// Maximum leases of one principal; for anonymous clients, of one address (IPv6: one /64).
     principal_leases_max: small, "LEASEHOLD_PRINCIPAL_LEASES_MAX";
-    /// Most namespaces one principal, or anonymous address, is using first.
+    /// Maximum number of namespaces that one principal, or anonymous address, was the first to use.
     principal_namespaces_max: small, "LEASEHOLD_PRINCIPAL_NAMESPACES_MAX";
-    /// Most sessions of one principal, or anonymous address, in one dialect.
+    /// Maximum sessions of one principal, or anonymous address, in one protocol.
     principal_sessions_max: small, "LEASEHOLD_PRINCIPAL_SESSIONS_MAX";
-    /// Most sessions in one dialect.
+    /// Maximum sessions in one protocol.
     sessions_max: number, "LEASEHOLD_SESSIONS_MAX";
-    /// Most bytes of metadata of all waiting and active leases.
+    /// Maximum bytes of metadata of all waiting and active leases.
     metadata_total_bytes_max: bytes, "LEASEHOLD_METADATA_TOTAL_BYTES_MAX";
-    /// Most bytes of names of locks, namespaces and owners.
+    /// Maximum bytes of names of locks, namespaces and owners.
     names_total_bytes_max: bytes, "LEASEHOLD_NAMES_TOTAL_BYTES_MAX";
-    /// Most bytes of request ids and the ended leases that answer for them.
+    /// Maximum bytes of request ids, and of the ended leases that are kept for them.
     requests_total_bytes_max: bytes, "LEASEHOLD_REQUESTS_TOTAL_BYTES_MAX";
-    /// Most bytes of waiting leases.
+    /// Maximum bytes of waiting leases.
     queues_total_bytes_max: bytes, "LEASEHOLD_QUEUES_TOTAL_BYTES_MAX";
     /// Maximum bytes of metadata of one principal; for anonymous clients, of one address (IPv6: one /64).
     principal_metadata_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_METADATA_BYTES_MAX";
@@ -122,42 +122,42 @@ limits! {
     principal_requests_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_REQUESTS_BYTES_MAX";
     /// Maximum bytes of waiting leases of one principal, or anonymous address.
     principal_queues_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_QUEUES_BYTES_MAX";
-    /// Maximum ended leases of one principal, or anonymous address, kept only to answer repeated request ids.
+    /// Maximum ended leases of one principal, or anonymous address, that are kept only for repeated request ids.
     principal_answered_max: number, "LEASEHOLD_PRINCIPAL_ANSWERED_MAX";
     /// Maximum ended leases of one principal, or anonymous address, that stay readable.
     principal_ended_max: number, "LEASEHOLD_PRINCIPAL_ENDED_MAX";
     /// Maximum bytes of ended leases of one principal, or anonymous address, that stay readable.
     principal_ended_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_ENDED_BYTES_MAX";
-    /// Most waiters for one lock.
+    /// Maximum waiters for one lock.
     queue_max: number, "LEASEHOLD_QUEUE_MAX";
-    /// Most holders of one lock.
+    /// Maximum holders of one lock.
     holders_max: small, "LEASEHOLD_HOLDERS_MAX";
-    /// Most locks or leases in one request.
+    /// Maximum locks or leases in one request.
     group_max: number, "LEASEHOLD_GROUP_MAX";
-    /// Most request ids remembered with one lease.
+    /// Maximum request ids that are remembered with one lease.
     lease_requests_max: number, "LEASEHOLD_LEASE_REQUESTS_MAX";
-    /// How long an ended lease answers repeated request ids.
+    /// How long an ended lease is kept for repeated request ids.
     request_retention: span, "LEASEHOLD_REQUEST_RETENTION";
-    /// Most ended leases kept only to answer repeated request ids.
+    /// Maximum ended leases that are kept only for repeated request ids.
     answered_max: number, "LEASEHOLD_ANSWERED_MAX";
-    /// How long an ended lease stays readable where a dialect shows it.
+    /// How long an ended lease stays readable in a protocol that shows it.
     ended_retention: span, "LEASEHOLD_ENDED_RETENTION";
-    /// Most ended leases kept readable.
+    /// Maximum ended leases that stay readable.
     ended_max: number, "LEASEHOLD_ENDED_MAX";
-    /// Most bytes of ended leases kept readable.
+    /// Maximum bytes of ended leases that stay readable.
     ended_total_bytes_max: bytes, "LEASEHOLD_ENDED_TOTAL_BYTES_MAX";
     /// How long an unused lock is remembered by name.
     idle_retention: span, "LEASEHOLD_IDLE_RETENTION";
-    /// Most unused locks that are remembered by name.
+    /// Maximum unused locks that are remembered by name.
     idle_max: number, "LEASEHOLD_IDLE_MAX";
-    /// Most waiters one command grants or gives up.
+    /// Maximum waiters that one step of the engine grants or drops.
     promote_steps_max: number, "LEASEHOLD_PROMOTE_STEPS_MAX";
     /// Report a lease once it has been held for this long (0s: never).
     held_warn: span, "LEASEHOLD_HELD_WARN";
-    /// Report a lease once it has waited for this long (0s: never).
+    /// Report a wait once it has lasted this long (0s: never).
     wait_warn: span, "LEASEHOLD_WAIT_WARN";
-    /// Look for a deadlock once a lease has waited for this long, and each time its wait has doubled (0s: never).
+    /// Search for a deadlock once a wait has lasted this long, and each time it has doubled (0s: never).
     deadlock_after: span, "LEASEHOLD_DEADLOCK_AFTER";
-    /// Most waits followed in one look for a deadlock.
+    /// Maximum waits that one search for a deadlock follows.
     deadlock_edges_max: number, "LEASEHOLD_DEADLOCK_EDGES_MAX";
 }

@@ -15,31 +15,31 @@ const COMMAND_BYTES_MIN: usize = 1024;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Redis clients")]
 pub(super) struct RedisArgs {
-    /// Where lock clients of Redis are answered, such as 127.0.0.1:6379. Default: nowhere.
+    /// Listen address for Redis clients, such as 127.0.0.1:6379. Default: none.
     #[arg(long, env = "LEASEHOLD_REDIS_LISTEN")]
     redis_listen: Option<SocketAddr>,
-    /// Encrypt that listener, with the certificate of --tls-cert-file.
+    /// Use TLS for --redis-listen, with the certificate of --tls-cert-file.
     #[arg(long, env = "LEASEHOLD_REDIS_TLS", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     redis_tls: bool,
-    /// The namespace of database 0. That of database 3 is this, followed by -3.
+    /// The namespace of database 0. The namespace of database 3 is the same, followed by -3.
     #[arg(long, env = "LEASEHOLD_REDIS_NAMESPACE", default_value = "redis")]
     redis_namespace: String,
-    /// How many databases there are.
+    /// Number of databases.
     #[arg(long, env = "LEASEHOLD_REDIS_DATABASES", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     redis_databases: u32,
-    /// Largest command, in bytes.
+    /// Maximum size of a command, in bytes.
     #[arg(long, env = "LEASEHOLD_REDIS_COMMAND_BYTES_MAX", default_value_t = 65_536)]
     redis_command_bytes_max: usize,
-    /// Most commands of one connection that are applied at once; more wait until these are answered.
+    /// Maximum commands of one connection that the server runs at the same time; more wait until these have responses.
     #[arg(long, env = "LEASEHOLD_REDIS_PIPELINE_MAX", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..))]
     redis_pipeline_max: u32,
     /// Time limit for a client to authenticate with AUTH or HELLO, if authentication is required.
     #[arg(long, env = "LEASEHOLD_REDIS_AUTH_TIMEOUT", default_value = "10s")]
     pub(super) redis_auth_timeout: DurationArg,
-    /// How long a client may be silent; 0: as long as it is connected.
+    /// Maximum time without a command from a client, after which it is disconnected. 0: no limit.
     #[arg(long, env = "LEASEHOLD_REDIS_IDLE_TIMEOUT", default_value = "0s")]
     redis_idle_timeout: DurationArg,
 }

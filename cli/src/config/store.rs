@@ -18,7 +18,8 @@ pub(super) struct StoreArgs {
     /// Maximum bytes of history on disk.
     #[arg(long, env = "LEASEHOLD_HISTORY_BYTES_MAX", default_value_t = 256 << 20)]
     pub(super) history_bytes_max: u64,
-    /// Bytes of disk space to set aside, so that renewals, releases and expiries continue on a full disk; 0: none.
+    /// Bytes of disk space that the server reserves, so that renewals, releases and expiries continue on a full disk.
+    /// 0: none.
     #[arg(long, env = "LEASEHOLD_DISK_RESERVE", default_value_t = Space::default().reserve)]
     pub(super) disk_reserve: u64,
     /// Minimum free bytes on the disk of the data directory; below it, acquires are refused. 0: no minimum.

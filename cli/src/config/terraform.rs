@@ -15,11 +15,11 @@ pub(super) struct TerraformArgs {
     /// How long a state stays locked unless its holder writes it. Default: until it is unlocked.
     #[arg(long, env = "LEASEHOLD_TERRAFORM_LOCK_TTL")]
     terraform_lock_ttl: Option<DurationArg>,
-    /// How many versions of a state are kept.
+    /// Number of versions that the server keeps of a state.
     #[arg(long, env = "LEASEHOLD_TERRAFORM_VERSIONS", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     terraform_versions: u32,
-    /// Largest state, in bytes.
+    /// Maximum size of a state, in bytes.
     #[arg(long, env = "LEASEHOLD_TERRAFORM_STATE_BYTES_MAX", default_value_t = 256 << 20,
           value_parser = clap::value_parser!(u64).range(1..))]
     terraform_state_bytes_max: u64,

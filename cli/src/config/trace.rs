@@ -6,14 +6,14 @@ use leasehold_server::trace::{Endpoint, Options};
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Traces")]
 pub(super) struct TraceArgs {
-    /// The collector that traces are sent to, as OTLP over HTTP: http://HOST:4318 (default: there are no traces).
+    /// The collector to which the server sends traces, as OTLP over HTTP: http://HOST:4318 (default: no traces).
     #[arg(long, env = "LEASEHOLD_OTLP_ENDPOINT")]
     otlp_endpoint: Option<Endpoint>,
     /// The share of requests that begin a trace, from 0 to 1. Those that are part of a trace (`traceparent`) are traced
     /// if its sampled flag is set.
     #[arg(long, env = "LEASEHOLD_OTLP_SAMPLE", default_value_t = 1.0, value_parser = share)]
     otlp_sample: f64,
-    /// Most spans that wait to be sent; more are dropped.
+    /// Maximum spans that wait to be sent; more are dropped.
     #[arg(long, env = "LEASEHOLD_OTLP_QUEUE_MAX", default_value_t = 10_000,
           value_parser = clap::value_parser!(u32).range(1..))]
     otlp_queue_max: u32,

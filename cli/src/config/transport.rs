@@ -10,34 +10,35 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Transport")]
 pub(super) struct TransportArgs {
-    /// The server's certificate in PEM, followed by those between it and its CA. Read again when it changes.
+    /// PEM file with the server's certificate, followed by the intermediate certificates. The server rereads it when it
+    /// changes.
     #[arg(long, env = "LEASEHOLD_TLS_CERT_FILE")]
     tls_cert_file: Option<PathBuf>,
-    /// The private key of that certificate in PEM.
+    /// PEM file with the private key of that certificate.
     #[arg(long, env = "LEASEHOLD_TLS_KEY_FILE")]
     tls_key_file: Option<PathBuf>,
     /// Listen address for /metrics and health checks only, without authentication.
     #[arg(long, env = "LEASEHOLD_METRICS_LISTEN")]
     pub(super) metrics_listen: Option<Listen>,
-    /// Most namespaces that /metrics tells of one by one: those with the most leases. The others are counted together;
-    /// 0 tells of none.
+    /// Maximum namespaces that /metrics lists separately: those with the most leases. The others are counted together.
+    /// 0: none is listed.
     #[arg(long, env = "LEASEHOLD_METRICS_NAMESPACES_MAX", default_value_t = 100)]
     metrics_namespaces_max: usize,
     /// Show namespace names at --metrics-listen, which needs no credential.
     #[arg(long, env = "LEASEHOLD_METRICS_LISTEN_NAMESPACES", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     metrics_listen_namespaces: bool,
-    /// Who may connect to the Unix sockets: the mode of their files, in octal.
+    /// File mode of the Unix sockets, in octal. It determines which users can connect.
     #[arg(long, env = "LEASEHOLD_UNIX_SOCKET_MODE", default_value = "0660", value_parser = mode)]
     unix_socket_mode: u32,
     /// Addresses or networks of load balancers that begin every connection with a PROXY protocol header. They must send
     /// one; headers from other addresses are not accepted.
     #[arg(long, env = "LEASEHOLD_PROXY_PROTOCOL_FROM", value_delimiter = ',', value_parser = http::parse_network)]
     proxy_protocol_from: Vec<http::IpNet>,
-    /// How long a TLS handshake and a PROXY protocol header may take.
+    /// Time limit for a TLS handshake, and for a PROXY protocol header.
     #[arg(long, env = "LEASEHOLD_HANDSHAKE_TIMEOUT", default_value = "5s")]
     handshake_timeout: DurationArg,
-    /// Most handshakes under way. If there are more, the one that takes longest is given up.
+    /// Maximum handshakes at the same time. If there are more, the server drops the one that has taken the longest.
     #[arg(long, env = "LEASEHOLD_HANDSHAKES_MAX", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..))]
     handshakes_max: u32,

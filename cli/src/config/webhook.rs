@@ -19,24 +19,24 @@ pub(super) struct WebhookArgs {
     #[arg(long, env = "LEASEHOLD_WEBHOOK_INSECURE_HTTP", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     webhook_insecure_http: bool,
-    /// A file with the secret that signs them, at least 16 bytes (default: unsigned).
+    /// A file with the secret that signs the warnings, at least 16 bytes (default: unsigned).
     #[arg(long, env = "LEASEHOLD_WEBHOOK_SECRET_FILE")]
     webhook_secret_file: Option<PathBuf>,
-    /// Most warnings waiting to be sent; more are dropped.
+    /// Maximum warnings that wait to be sent; more are dropped.
     #[arg(long, env = "LEASEHOLD_WEBHOOK_QUEUE_MAX", default_value_t = 1_000,
           value_parser = clap::value_parser!(u32).range(1..))]
     webhook_queue_max: u32,
-    /// Longest wait for an answer.
+    /// Time limit for a response of the webhook.
     #[arg(long, env = "LEASEHOLD_WEBHOOK_TIMEOUT", default_value = "10s")]
     webhook_timeout: DurationArg,
-    /// Most attempts to send one warning.
+    /// Maximum attempts to send one warning.
     #[arg(long, env = "LEASEHOLD_WEBHOOK_ATTEMPTS_MAX", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(1..))]
     webhook_attempts_max: u32,
-    /// The pause before the second attempt; it doubles with each one.
+    /// Pause before the second attempt. It doubles with each attempt.
     #[arg(long, env = "LEASEHOLD_WEBHOOK_RETRY_MIN", default_value = "1s")]
     webhook_retry_min: DurationArg,
-    /// The longest pause between two attempts.
+    /// Maximum pause between two attempts.
     #[arg(long, env = "LEASEHOLD_WEBHOOK_RETRY_MAX", default_value = "1m")]
     webhook_retry_max: DurationArg,
 }
