@@ -57,7 +57,7 @@ def write_index(chapters):
         if part != before:
             lines += ["", f"## {part}", ""]
             before = part
-        lines.append(f"- [{title}]({file}): {first_sentence(file)}")
+        lines.append(f"- [{title}]({file}): {first_sentence(file)}".rstrip(": "))
     return "\n".join(lines) + "\n"
 
 

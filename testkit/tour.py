@@ -52,7 +52,7 @@ def run(commands, folder):
 
 def masked(text):
     """The lines in any order: programs that run at the same time print when they like."""
-    digits = (re.sub(r"(\d+\.)?[0-9a-f]{32}|\d+(\.\d+)?", "0", line) for line in text.splitlines())
+    digits = (re.sub(r"\d+\.[0-9a-f]{32}|[0-9a-f]{32}|\d+(\.\d+)?", "0", line) for line in text.splitlines())
     lines = (re.sub(r"\s+", " ", line).strip() for line in digits)
     return sorted(line for line in lines if line)
 

@@ -394,8 +394,8 @@ impl Work for Writer {
             };
         }
         let mut asks = std::mem::take(&mut self.asks);
-        // Some may be left that did not fit into the last record. A leader that has lapsed looks first whether the store
-        // answers again.
+        // Some may be left that did not fit into the last record. A leader that has lapsed checks first whether the
+        // store answers again.
         if asks.is_empty() && (!self.has_lapsed() || mutant!(HeldWhileLapsed)) {
             self.shared.inbox.take(self.options.batch_max, &mut asks);
         }

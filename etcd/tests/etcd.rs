@@ -8,9 +8,7 @@ use std::time::Duration;
 use leasehold_etcd::*;
 use leasehold_testkit::{Ca, Etcd, EtcdOptions, Signal, folder};
 
-/// Time limit of a test. Each test takes far less.
 const TEST_MAX: Duration = Duration::from_secs(300);
-/// Time limit of an attempt that must succeed, even on a busy machine.
 const TRY_MAX: Duration = Duration::from_secs(30);
 
 fn in_time(test: impl Future<Output = ()>) {
@@ -36,13 +34,12 @@ fn put(key: &str, value: &str) -> PutRequest {
     PutRequest { key: key.into(), value: value.into(), lease: 0 }
 }
 
-/// Repeats attempts until one succeeds.
 async fn eventually<T, F: Future<Output = Result<T, Error>>>(mut ask: impl FnMut() -> F) -> T {
     loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        if let Ok(answer) = ask().await {
+            return answer;
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -188,7 +188,7 @@ pub(crate) async fn obtain<W: Wish>(
     margin: Duration,
 ) -> Result<W::Guard, Error> {
     let Terms { wait, retry, .. } = wish.terms();
-    let clock = wish.client().clock().clone();
+    let (client, clock) = (wish.client(), wish.client().clock().clone());
     let give_up_at = clock.now() + if wait.is_zero() { retry.total_max } else { *wait };
     let mut attempts = Attempts::new(*retry, manner, give_up_at);
     let mut request_id = random::request_id();
@@ -199,8 +199,7 @@ pub(crate) async fn obtain<W: Wish>(
         let wait = (manner == Manner::Queue).then(|| give_up_at.since(sent_at).min(WAIT_MAX));
         attempts.begin(sent_at, wait.filter(|_| W::EARLY_IS_ENDED).unwrap_or_default());
         place.take(&request_id);
-        let asking = wish.ask(&request_id, wait);
-        let asked = match in_slice(wish.client(), sent_at, wait, asking).await {
+        let asked = match in_slice(client, sent_at, wait, wish.ask(&request_id, wait)).await {
             Some(asked) => asked,
             // The lock might have been granted, but the response was lost.
             None if clock.now() < give_up_at => {

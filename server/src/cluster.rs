@@ -300,7 +300,6 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
     use leasehold_base::clock::Clock;
-    use leasehold_base::host::is_host;
     use leasehold_store::Seat;
 
     /// What needs etcd cannot be done.
@@ -347,6 +346,6 @@ pub(crate) async fn start(
         let (engine, handle) = Engine::take_part(engine, seat, clock, metrics.engine.clone())?;
         Ok((engine, handle, roster))
     };
-    let begun = tokio::task::spawn_blocking(begin).await;
+    let begun = tokio::task::spawn_blocking(leasehold_core::mutant::inherited(begin)).await;
     begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))
 }

@@ -1471,23 +1471,23 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description A claim on the wire. */
+        /** @description A claim. */
         "claims.Claim": {
             /**
              * Format: double
-             * @description Seconds it has been active, or was.
+             * @description How many seconds the claim has been active, or was active until it ended.
              */
             active_duration: number | null;
-            /** @description RFC 2822, UTC. */
+            /** @description When the claim was made: RFC 2822, UTC. */
             created: string;
             /**
              * Format: uint64
-             * @description `null` until it is active.
+             * @description `null` until the claim is active.
              */
             fencing_token: number | null;
-            /** @description As it came. */
+            /** @description The metadata as the client sent it. */
             metadata: unknown;
-            /** @description The principal of whoever made it; left out if nobody vouches for it. */
+            /** @description The principal that made the claim; omitted if the claim was made without authentication. */
             principal?: string | null;
             resource: string;
             /** @enum {string} */
@@ -1495,21 +1495,21 @@ export interface components {
             status_history: components["schemas"]["claims.Step"][];
             /**
              * Format: double
-             * @description Seconds it lasts from the moment it becomes active.
+             * @description How many seconds the claim lasts once it is active.
              */
             timeout: number;
             /**
              * Format: double
-             * @description Seconds left of it, if it is active.
+             * @description How many seconds an active claim has left.
              */
             ttl: number | null;
-            /** @description Its address. */
+            /** @description The URL of the claim. */
             url: string;
-            /** @description The same. */
+            /** @description The same as `metadata`. */
             user_data: unknown;
             /**
              * Format: double
-             * @description Seconds it has waited, or did.
+             * @description How many seconds the claim has waited, or waited until it became active or ended.
              */
             waiting_duration: number | null;
         };
@@ -1517,42 +1517,42 @@ export interface components {
         "claims.Conflict": {
             /**
              * Format: uint64
-             * @description The claim that has the resource, if it is one.
+             * @description The claim that holds the resource, if the holder is a claim.
              */
             active_claim_id: number | null;
             message: string;
         };
-        /** @description One member for each parameter that is wrong, with the reason; or `message`, if it is none of them. */
+        /** @description One member for each invalid parameter, with the reason; or `message`, if the error is not about a parameter. */
         "claims.Faults": {
             [key: string]: string;
         };
-        /** @description What was wrong, in words. */
+        /** @description An error message. */
         "claims.Message": {
             message: string;
         };
         "claims.Step": {
             /** @enum {string} */
             status: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
-            /** @description RFC 2822, UTC. */
+            /** @description When the claim got this status: RFC 2822, UTC. */
             timestamp: string;
         };
-        /** @description A lock was taken. */
+        /** @description A lock was acquired. */
         "files.Acquired": {
             message: string;
             path: string;
             sessionId: string;
         };
-        /** @description A lock was refreshed or given back. */
+        /** @description A lock was refreshed or released. */
         "files.Done": {
             message: string;
             path: string;
         };
         /**
-         * @description What is in a folder.
+         * @description The kind of an entry.
          * @enum {string}
          */
         "files.EntryKind": "file" | "folder";
-        /** @description One thing in a folder. */
+        /** @description An entry of a folder. */
         "files.EntryShown": {
             contentType: string | null;
             /** Format: int64 */
@@ -1565,38 +1565,38 @@ export interface components {
             size: number | null;
             type: components["schemas"]["files.EntryKind"];
         };
-        /** @description What is wrong, in few words and in more. */
+        /** @description An error: a short title and an explanation. */
         "files.Failure": {
             error: string;
             message: string;
         };
-        /** @description A folder was made, or was there. */
+        /** @description The folder was created, or existed already. */
         "files.FolderMade": {
             created: boolean;
             path: string;
         };
-        /** @description Some of what is in a folder. */
+        /** @description A page of a folder's entries. */
         "files.FolderShown": {
             entries: components["schemas"]["files.EntryShown"][];
             hasMore: boolean;
             nextCursor: string | null;
         };
-        /** @description The file is somebody else's for now. */
+        /** @description The file is locked by another holder. */
         "files.Locked": {
             error: string;
             /**
              * Format: int64
-             * @description `null` if it never expires: not every dialect's leases do.
+             * @description `null` if the lock never expires, which is possible in some dialects.
              */
             expiresAt: number | null;
             /** Format: int64 */
             lockedAt: number;
             lockedBy: string;
             message: string;
-            /** @description The principal of whoever has it; left out if nobody vouches for it. */
+            /** @description The principal of the holder; omitted if the holder is anonymous. */
             principal?: string | null;
         };
-        /** @description Some of the locks. */
+        /** @description A page of locks. */
         "files.Locks": {
             hasMore: boolean;
             locks: components["schemas"]["files.LockShown"][];
@@ -1610,10 +1610,10 @@ export interface components {
             lockedAt: number;
             lockedBy: string;
             path: string;
-            /** @description The principal of whoever has it; left out if nobody vouches for it. */
+            /** @description The principal of the holder; omitted if the holder is anonymous. */
             principal?: string | null;
         };
-        /** @description The sessions of whoever asks. */
+        /** @description The sessions of the caller. */
         "files.Sessions": {
             sessions: components["schemas"]["files.SessionShown"][];
         };
@@ -1621,12 +1621,12 @@ export interface components {
         "files.SessionShown": {
             /** Format: int64 */
             expiresAt: number;
-            /** @description What whoever opened it may do with files: `read`, `write`, of some or of all. */
+            /** @description The rights of the caller that opened the session, on some files or on all: `read`, `write`. */
             permissions: string[];
-            /** @description Whole only in the answer that hands it out. */
+            /** @description The whole id in the response that opens the session; only its beginning in later ones. */
             sessionId: string;
         };
-        /** @description How a file's lock stands. */
+        /** @description The state of a file's lock. */
         "files.Status": {
             lock?: components["schemas"]["files.LockShown"] | null;
             locked: boolean;
@@ -1644,7 +1644,7 @@ export interface components {
             /** Format: int64 */
             timestamp: number;
         };
-        /** @description `ttl_seconds` stays as it was written: whatever is no whole number has an error code of its own. */
+        /** @description `ttl_seconds` is kept as raw JSON, because a value that is not a whole number has a dedicated error code. */
         "leases.AcquireRequest": {
             lock_key: string;
             owner_id: string;
@@ -1655,7 +1655,7 @@ export interface components {
         };
         /** @description What kind of error it is. */
         "leases.Code": "INVALID_REQUEST" | "INVALID_TTL" | "INVALID_JSON" | "OWNER_TOKEN_REQUIRED" | "OWNER_TOKEN_MISMATCH" | "FORBIDDEN" | "LEASE_NOT_FOUND" | "NOT_FOUND" | "LOCK_HELD" | "OWNER_MISMATCH" | "LEASE_EXPIRED" | "LEASE_NOT_ACTIVE" | "REQUEST_ID_CONFLICT" | "LIMIT_REACHED" | "INTERNAL_ERROR" | "UNAVAILABLE";
-        /** @description Exactly these members. */
+        /** @description The body of an error response. It has exactly these members. */
         "leases.Failure": {
             code: components["schemas"]["leases.Code"];
             message: string;
@@ -1668,12 +1668,15 @@ export interface components {
             reason?: string | null;
             tenant_id: string;
         };
-        /** @description The server is well. */
+        /** @description The server is healthy. */
         "leases.Health": {
             server_time: string;
             status: string;
         };
-        /** @description Exactly these members, always. What is null belongs to another dialect. */
+        /**
+         * @description A lease. All members are always present; those that do not apply, or that the caller is not allowed to see, are
+         *     null.
+         */
         "leases.Lease": {
             acquired_at: string;
             expires_at: string | null;
@@ -1709,18 +1712,18 @@ export interface components {
         };
         /** @enum {string} */
         "leases.Status": "ACTIVE" | "RELEASED" | "EXPIRED";
-        /** @description A request to make. */
+        /** @description A request that the client makes to transfer the object. */
         "lfs.Action": {
             /**
              * Format: uint64
-             * @description For this many seconds.
+             * @description How many seconds the action is valid.
              */
             expires_in: number;
-            /** @description With these headers. */
+            /** @description The headers to send. */
             header: {
                 [key: string]: string;
             };
-            /** @description Where. */
+            /** @description The URL. */
             href: string;
         };
         "lfs.Actions": {
@@ -1729,147 +1732,147 @@ export interface components {
             verify?: components["schemas"]["lfs.Action"] | null;
         };
         "lfs.Batch": {
-            /** @description What names are made by. */
+            /** @description The hash of object ids. */
             hash_algo: string;
-            /** @description Each object that was asked for. */
+            /** @description The requested objects. */
             objects: components["schemas"]["lfs.ObjectShown"][];
-            /** @description How to move them. */
+            /** @description The transfer to use. */
             transfer: string;
         };
         "lfs.BatchRequest": {
             /**
-             * @description `sha256` unless said.
+             * @description The hash of object ids; `sha256` if omitted.
              * @default null
              */
             hash_algo: string | null;
-            /** @description Which. */
+            /** @description The objects to transfer. */
             objects: components["schemas"]["lfs.Object"][];
             /** @description `upload` or `download`. */
             operation: string;
             /**
-             * @description How the client can move objects; `basic` unless said.
+             * @description The transfers that the client supports; `basic` if omitted.
              * @default null
              */
             transfers: string[] | null;
         };
-        /** @description What is wrong, in words. */
+        /** @description An error message. */
         "lfs.Failure": {
-            /** @description The lock that is in the way. */
+            /** @description The conflicting lock. */
             lock?: components["schemas"]["lfs.LockShown"] | null;
             message: string;
         };
         "lfs.LockAnswer": {
-            /** @description It. */
+            /** @description The lock that was acquired or released. */
             lock: components["schemas"]["lfs.LockShown"];
         };
         "lfs.LockRequest": {
-            /** @description The file, from the root of the repository. */
+            /** @description The path of the file, relative to the root of the repository. */
             path: string;
-            /** @description Kept with the lock, for people. */
+            /** @description The branch, stored with the lock for information only. */
             ref?: components["schemas"]["lfs.Ref"] | null;
         };
         "lfs.Locks": {
-            /** @description These. */
+            /** @description The locks on this page. */
             locks: components["schemas"]["lfs.LockShown"][];
-            /** @description Where the list goes on, if it does. */
+            /** @description Where to continue; omitted on the last page. */
             next_cursor?: string | null;
         };
         /** @description A lock. */
         "lfs.LockShown": {
-            /** @description The number of its lease. */
+            /** @description The number of the lease. */
             id: string;
-            /** @description Since when, in RFC 3339. */
+            /** @description When the lock was acquired, in RFC 3339. */
             locked_at: string;
-            /** @description Who has it. */
+            /** @description The holder of the lock. */
             owner: components["schemas"]["lfs.OwnerShown"];
-            /** @description The file, from the root of the repository. */
+            /** @description The path of the file, relative to the root of the repository. */
             path: string;
         };
-        /** @description An object, as a client knows it. */
+        /** @description An object. */
         "lfs.Object": {
-            /** @description The SHA-256 of its content. */
+            /** @description The SHA-256 of the object's content. */
             oid: string;
             /**
              * Format: int64
-             * @description In bytes.
+             * @description The size in bytes.
              */
             size: number;
         };
-        /** @description Why nothing can be done with an object. */
+        /** @description Why an object cannot be transferred. */
         "lfs.ObjectError": {
             /**
              * Format: uint16
-             * @description A status of HTTP.
+             * @description The HTTP status.
              */
             code: number;
-            /** @description In words. */
+            /** @description The error message. */
             message: string;
         };
         /** @description What to do with an object: nothing, if there is neither an action nor an error. */
         "lfs.ObjectShown": {
             actions?: components["schemas"]["lfs.Actions"] | null;
-            /** @description The client need not say who it is. */
+            /** @description The client does not have to authenticate for the actions. */
             authenticated: boolean;
             error?: components["schemas"]["lfs.ObjectError"] | null;
-            /** @description The SHA-256 of its content. */
+            /** @description The SHA-256 of the object's content. */
             oid: string;
             /**
              * Format: int64
-             * @description In bytes.
+             * @description The size in bytes.
              */
             size: number;
         };
         "lfs.OwnerShown": {
-            /** @description What they are called. */
+            /** @description The name of the holder. */
             name: string;
         };
-        /** @description A branch. Locks are for all of them. */
+        /** @description A branch. Locks apply to all branches. */
         "lfs.Ref": {
             /**
-             * @description Its full name.
+             * @description The full name of the branch.
              * @default
              */
             name: string;
         };
         "lfs.UnlockRequest": {
             /**
-             * @description Also if it is another's.
+             * @description Unlock the file even if another user holds the lock.
              * @default false
              */
             force: boolean;
         };
         "lfs.Verified": {
-            /** @description Where the list goes on, if it does. */
+            /** @description Where to continue; omitted on the last page. */
             next_cursor?: string | null;
-            /** @description Those of whoever asks. */
+            /** @description The caller's locks. */
             ours: components["schemas"]["lfs.LockShown"][];
-            /** @description Those of others. */
+            /** @description The locks of others. */
             theirs: components["schemas"]["lfs.LockShown"][];
         };
         "lfs.VerifyRequest": {
             /**
-             * @description Where the list goes on.
+             * @description Where to continue: the `next_cursor` of the previous page.
              * @default null
              */
             cursor: string | null;
             /**
              * Format: uint64
-             * @description At most this many.
+             * @description Maximum locks on the page.
              * @default null
              */
             limit: number | null;
         };
-        /** @description The lock is the client's. */
+        /** @description The client holds the lock. */
         "lock.Acquired": {
             /**
              * Format: uint64
-             * @description From the time the request was sent, the lock is the client's at least this long.
+             * @description How many milliseconds the client holds the lock at least, counted from when it sent the request.
              */
             expires_after_send_ms: number | null;
             expires_at: string | null;
             /**
              * Format: uint64
-             * @description Milliseconds left when this answer was made.
+             * @description Milliseconds left when this response was made.
              */
             expires_in_ms: number | null;
             /** Format: uint64 */
@@ -1879,18 +1882,18 @@ export interface components {
             message: string;
             success: boolean;
         };
-        /** @description What was wrong, in words. */
+        /** @description An error message. */
         "lock.Failure": {
             error: string;
         };
-        /** @description The lock is somebody else's. */
+        /** @description The lock is held by another client. */
         "lock.Held": {
-            /** @description `null` if it never expires: not every dialect's leases do. */
+            /** @description `null` if the lock never expires, which is possible in some dialects. */
             expires_at: string | null;
             holder: string;
             job: string;
             message: string;
-            /** @description The principal of the holder; left out if nobody vouches for it. */
+            /** @description The principal of the holder; omitted if the holder is anonymous. */
             principal?: string | null;
             success: boolean;
         };
@@ -1901,18 +1904,18 @@ export interface components {
             holder: string;
             job: string;
             message: string;
-            /** @description The principal of the holder; left out if nobody vouches for it. */
+            /** @description The principal of the last holder; omitted if it is anonymous. */
             principal?: string | null;
             success: boolean;
         };
-        /** @description The lock is nobody's any more. */
+        /** @description The lock is released. */
         "lock.Released": {
             holder: string;
             job: string;
             message: string;
             success: boolean;
         };
-        /** @description How a lock stands. */
+        /** @description The state of a lock. */
         "lock.Status": {
             expires_at: string | null;
             grace_until: string | null;
@@ -1920,7 +1923,7 @@ export interface components {
             is_expired: boolean;
             job: string;
             message: string;
-            /** @description The principal of the holder; left out if nobody vouches for it. */
+            /** @description The principal of the holder; omitted if the holder is anonymous. */
             principal?: string | null;
             success: boolean;
         } | {
@@ -2616,9 +2619,9 @@ export interface components {
             /** @description Whether the same request may succeed later. */
             retryable: boolean;
         };
-        /** @description Everything is as it should be. */
+        /** @description The check succeeded. */
         "server.Health": {
-            /** @description `ok`. */
+            /** @description Always `ok`. */
             status: string;
         };
         /** @description What kind of error it is. */
@@ -2634,27 +2637,30 @@ export interface components {
             /** @description Whether the same request may succeed later. */
             retryable: boolean;
         };
-        /** @description What Terraform says of a lock. */
+        /** @description Terraform's information about a lock. */
         "terraform.LockInfo": {
             /**
-             * @description Since when, in RFC 3339.
+             * @description When the lock was acquired, in RFC 3339.
              * @default
              */
             Created: string;
-            /** @description The id of the lock, chosen by the client. Of somebody else's lock: its beginning, and who has it since when. */
+            /**
+             * @description The id of the lock, chosen by the client. For another client's lock: the beginning of its id, the holder, and
+             *     since when it is held.
+             */
             ID: string;
             /**
-             * @description Anything else.
+             * @description Additional information.
              * @default
              */
             Info: string;
             /**
-             * @description What it is taken for.
+             * @description The operation that needs the lock.
              * @default
              */
             Operation: string;
             /**
-             * @description Empty.
+             * @description Empty: Terraform does not use it with this backend.
              * @default
              */
             Path: string;
@@ -2664,7 +2670,7 @@ export interface components {
              */
             Version: string;
             /**
-             * @description Who takes it, as user@host.
+             * @description The user that acquires the lock, as user@host.
              * @default
              */
             Who: string;
@@ -6285,15 +6291,15 @@ export interface operations {
     listLfsLocks: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description Where to continue: the `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description Only the lock with this id. */
+                /** @description Return only the lock with this id. */
                 id?: string;
-                /** @description At most this many; there may be fewer although the list goes on. */
+                /** @description Maximum locks on the page. There can be fewer even if the list continues. */
                 limit?: number;
-                /** @description Only the lock of this file. */
+                /** @description Return only the lock of this file. */
                 path?: string;
-                /** @description Locks are for all branches: this is not looked at. */
+                /** @description Ignored, because locks apply to all branches. */
                 refspec?: string;
             };
             header?: {
@@ -9785,9 +9791,9 @@ export interface operations {
     listSessions: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of sessions. */
                 limit?: number;
             };
             header?: {
@@ -11519,13 +11525,13 @@ export interface operations {
     history: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of events. */
                 limit?: number;
-                /** @description Only what happened to leases of this owner. */
+                /** @description Only events of this owner's leases. */
                 owner?: string;
-                /** @description Only what happened at or after this time, in epoch milliseconds. */
+                /** @description Only events at or after this time, in epoch milliseconds. */
                 since?: number;
             };
             header?: {
@@ -11603,15 +11609,15 @@ export interface operations {
     listLocks: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of locks. */
                 limit?: number;
-                /** @description Only locks this owner has or waits for. */
+                /** @description Only locks that this owner holds or waits for. */
                 owner?: string;
                 /** @description Only locks whose name begins with this. */
                 prefix?: string;
-                /** @description Only locks that stand like this. */
+                /** @description Only locks in this state. */
                 state?: "held" | "waiting" | "free";
             };
             header?: {
@@ -12025,13 +12031,13 @@ export interface operations {
     historyOfLock: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of events. */
                 limit?: number;
-                /** @description Only what happened to leases of this owner. */
+                /** @description Only events of this owner's leases. */
                 owner?: string;
-                /** @description Only what happened at or after this time, in epoch milliseconds. */
+                /** @description Only events at or after this time, in epoch milliseconds. */
                 since?: number;
             };
             header?: {
@@ -12917,13 +12923,13 @@ export interface operations {
     historyIn: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of events. */
                 limit?: number;
-                /** @description Only what happened to leases of this owner. */
+                /** @description Only events of this owner's leases. */
                 owner?: string;
-                /** @description Only what happened at or after this time, in epoch milliseconds. */
+                /** @description Only events at or after this time, in epoch milliseconds. */
                 since?: number;
             };
             header?: {
@@ -13004,15 +13010,15 @@ export interface operations {
     listLocksIn: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of locks. */
                 limit?: number;
-                /** @description Only locks this owner has or waits for. */
+                /** @description Only locks that this owner holds or waits for. */
                 owner?: string;
                 /** @description Only locks whose name begins with this. */
                 prefix?: string;
-                /** @description Only locks that stand like this. */
+                /** @description Only locks in this state. */
                 state?: "held" | "waiting" | "free";
             };
             header?: {
@@ -13435,13 +13441,13 @@ export interface operations {
     historyOfLockIn: {
         parameters: {
             query?: {
-                /** @description Where to go on: the `next_cursor` of the page before. */
+                /** @description The `next_cursor` of the previous page. */
                 cursor?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of events. */
                 limit?: number;
-                /** @description Only what happened to leases of this owner. */
+                /** @description Only events of this owner's leases. */
                 owner?: string;
-                /** @description Only what happened at or after this time, in epoch milliseconds. */
+                /** @description Only events at or after this time, in epoch milliseconds. */
                 since?: number;
             };
             header?: {

@@ -15,6 +15,7 @@ mod head;
 pub(crate) mod html;
 mod intake;
 mod line;
+mod lingering;
 mod listen;
 pub(crate) mod media;
 pub(crate) mod mistake;

@@ -5,7 +5,6 @@
 //! that wait for a lock could keep its holder from releasing it.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -21,7 +20,8 @@ use tokio::time::Instant;
 use super::Options;
 use super::activity::Activity;
 use super::intake::charged_bytes;
-use super::shares::{Client, Shares, Taken as Unit};
+use super::lingering::Lingering;
+use super::shares::{Client, Shares};
 use super::streams::{Stream, Streams};
 use super::wire::Wire;
 use crate::door::Peer;
@@ -387,38 +387,7 @@ impl Place {
             places.refusals.count("lingering-max");
             return None;
         };
-        places.n_lingering.inc();
-        Some(Lingering {
-            wire: wire.clone(),
-            n_lingering: places.n_lingering.clone(),
-            _taken: taken,
-        })
-    }
-}
-
-/// A connection without a place, which got its last response and is read for a while.
-pub(super) struct Lingering {
-    wire: Wire,
-    n_lingering: Gauge,
-    _taken: Unit,
-}
-
-impl Lingering {
-    /// Reads until the client has the response, or for as long as it may take.
-    pub(super) async fn finish(self) {
-        self.wire.linger().await;
-    }
-}
-
-impl Drop for Lingering {
-    fn drop(&mut self) {
-        self.n_lingering.dec();
-    }
-}
-
-impl fmt::Debug for Lingering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lingering").finish_non_exhaustive()
+        Some(Lingering::new(wire.clone(), places.n_lingering.clone(), taken))
     }
 }
 

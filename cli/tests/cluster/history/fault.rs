@@ -115,10 +115,7 @@ impl Fault {
                 cluster.leader(Some(leader)).await;
                 on_links(cluster, leader, Direction::Both, Whom::Servers, Host::reaches);
             }
-            Self::LeaderCutOff => {
-                on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::loses);
-                cluster.leader(Some(leader)).await;
-            }
+            Self::LeaderCutOff => cut_off(cluster, leader).await,
             Self::SlowDisk => {
                 let _slow = cluster.etcd.slow_disks(SYNC_TAKES);
                 tokio::time::sleep(A_WHILE).await;
@@ -204,6 +201,12 @@ async fn cut(cluster: &Cluster, n: usize, direction: Direction, whom: Whom) {
     on_links(cluster, n, direction, whom, Host::loses);
     tokio::time::sleep(A_WHILE).await;
     on_links(cluster, n, direction, whom, Host::reaches);
+}
+
+/// Cuts a leader off from etcd, and returns once another server leads.
+async fn cut_off(cluster: &Cluster, leader: usize) {
+    on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::loses);
+    cluster.leader(Some(leader)).await;
 }
 
 fn on_links(cluster: &Cluster, n: usize, direction: Direction, whom: Whom, act: fn(&Host, &Host)) {

@@ -1,8 +1,9 @@
 //! Bounds the work of the XML parser, before it runs.
 //!
 //! The parser compares each namespace declaration with all declarations in force, and each attribute with all others of
-//! its element. Both are quadratic. Comparing two attributes compares their namespaces byte by byte. So one linear pass over the bytes counts them first. Where a document is malformed,
-//! the pass ends: the parser stops at the same place and reports the error.
+//! its element. Both are quadratic. Comparing two attributes compares their namespaces byte by byte. So one linear pass
+//! over the bytes counts them first. Where a document is malformed, the pass ends: the parser stops at the same place
+//! and reports the error.
 
 /// Maximum namespace declarations in force at one place: those of an element and of all elements around it.
 pub(super) const IN_FORCE_MAX: usize = 32;

@@ -204,8 +204,8 @@ fn governing(app: &App, path: &FilePath) -> LockKey {
     LockKey::new(app.dialect.files.namespace.clone(), path.as_str())
 }
 
-/// Returns whether the session can proceed if it already holds the lock. In maintenance, and while there is no space, no
-/// lock is granted, but held locks remain valid.
+/// Returns whether the session can proceed if it already holds the lock. In maintenance, and while there is no space,
+/// no lock is granted, but held locks remain valid.
 fn is_for_holder(obstacle: &Obstacle, session: &Session) -> bool {
     match obstacle {
         Obstacle::Held(way) => is_own(way, session),

@@ -1,0 +1,40 @@
+//! Connections that got their last response and are read for a while, so that a client that is still sending gets it.
+
+use std::fmt;
+
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::shares::Taken;
+use super::wire::Wire;
+
+/// A connection without a place, which got its last response and is read for a while.
+pub(super) struct Lingering {
+    wire: Wire,
+    n_lingering: Gauge,
+    _taken: Taken,
+}
+
+impl Lingering {
+    /// Counts the connection until it is dropped. `taken` is its share of `lingering-max`.
+    pub(super) fn new(wire: Wire, n_lingering: Gauge, taken: Taken) -> Self {
+        n_lingering.inc();
+        Self { wire, n_lingering, _taken: taken }
+    }
+
+    /// Reads until the client has the response, or for as long as it may take.
+    pub(super) async fn finish(self) {
+        self.wire.linger().await;
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        self.n_lingering.dec();
+    }
+}
+
+impl fmt::Debug for Lingering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lingering").finish_non_exhaustive()
+    }
+}
