@@ -4,7 +4,7 @@
 //! The disk loses data that was not synced. SQLite itself is not simulated: other tests cover the real store and disk
 //! faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::clock::Moment;
@@ -102,6 +102,8 @@ pub struct Backup {
 pub struct Recovery {
     /// The active leases: their tokens, locks and owners.
     pub active: BTreeMap<LeaseNumber, (Token, String, String)>,
+    /// The active leases whose session has ended. They count as ended, although a later sweep records that.
+    pub closed: BTreeSet<LeaseNumber>,
     /// By lock name, a token below those of all later grants of the lock.
     pub tokens: BTreeMap<String, Token>,
     /// Whether this is the first start from a backup.
@@ -404,13 +406,15 @@ impl Store for SimStore {
 
 pub(crate) fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
     let mut recovery = Recovery { is_restored, ..Recovery::default() };
-    let mut floors = BTreeMap::new();
+    let (mut floors, mut members, mut ended) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
     for row in machine.export() {
         match row {
             Row::Lease(lease) if lease.phase == Phase::Active => {
+                members.extend(lease.session.map(|session| (lease.number, session)));
                 let (lock, owner) = (lease.lock.name.into(), lease.owner.instance.to_string());
                 recovery.active.insert(lease.number, (lease.token, lock, owner));
             }
+            Row::Session(session) if session.ended.is_some() => drop(ended.insert(session.number)),
             // The rows of namespaces precede those of their locks.
             Row::Namespace { name, floor } => drop(floors.insert(name, floor)),
             Row::Lock(lock) => {
@@ -420,5 +424,7 @@ pub(crate) fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
             _ => {}
         }
     }
+    let closed = members.into_iter().filter(|(_, session)| ended.contains(session));
+    recovery.closed = closed.map(|(lease, _)| lease).collect();
     recovery
 }

@@ -18,7 +18,8 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
         for lease in leases.iter().filter(|lease| lease.first_told_at < down_at) {
             let claim = lease.claim;
             let found_there = recovery.active.get(&claim.id.number);
-            let is_there = found_there.is_some_and(|(token, ..)| *token == claim.token);
+            let is_there = found_there.is_some_and(|(token, ..)| *token == claim.token)
+                && !recovery.closed.contains(&claim.id.number);
             if lease.good_at(down_at) > Some(*at) && !is_there && !recovery.is_restored {
                 found.add("acknowledged is durable", format!("{claim:?} is gone at {at}"));
             }
