@@ -154,6 +154,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::MutexGuard;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use leasehold_etcd::{
@@ -235,8 +236,12 @@ mod tests {
 
     const SEAT: i64 = 7;
 
-    /// A leader, n1, that its only follower, n2, has not reached for a minute.
-    fn unreached() -> (Keyed, Keys, Watch) {
+    /// Returns a leader, n1, that its only follower, n2, has not reached for a minute. Tests take turns, because a log
+    /// line that one test writes first, without a subscriber, would stay off for a subscriber that another test installs
+    /// at that moment.
+    fn unreached() -> (MutexGuard<'static, ()>, Keyed, Keys, Watch) {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = lock(&TURN);
         let (cluster, keys) = (Keyed::default(), Keys::new("test"));
         let report = format!(
             r#"{{"instance":"i","process":"p","address":"http://n2","peer":"","version":"1","formats":[1],"seq":1,
@@ -245,7 +250,7 @@ mod tests {
         cluster.put(keys.node("n2"), &report);
         let tenure = Tenure { created_at: SEAT, value: Vec::new() };
         let watch = Watch::new(keys.clone(), "n1", &tenure, Some(Arc::default()));
-        (cluster, keys, watch)
+        (turn, cluster, keys, watch)
     }
 
     fn by_n2() -> Option<Dismissal> {
@@ -254,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_leader_does_not_hand_over_while_the_servers_are_paused() {
-        let (cluster, keys, mut watch) = unreached();
+        let (_turn, cluster, keys, mut watch) = unreached();
         let health = Health::default();
         cluster.put(keys.pause(), "paused");
         assert_eq!(watch.look(&cluster, &health).ok(), Some(None));
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_leader_logs_which_servers_cannot_reach_it_and_that_it_hands_over() {
-        let (cluster, _, mut watch) = unreached();
+        let (_turn, cluster, _, mut watch) = unreached();
         let lines = Lines::default();
         let sink = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || sink.clone()).finish();
@@ -297,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_an_operator_drains_steps_down_also_while_the_servers_are_paused() {
-        let (cluster, keys, mut watch) = unreached();
+        let (_turn, cluster, keys, mut watch) = unreached();
         cluster.put(keys.pause(), "paused");
         cluster.put(keys.drain("n1"), "step-down");
         let looked = watch.look(&cluster, &Health::default());
@@ -306,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_leader_that_hands_over_says_why_also_if_the_response_of_etcd_is_lost() {
-        let (cluster, _, mut watch) = unreached();
+        let (_turn, cluster, _, mut watch) = unreached();
         let health = Health::default();
         cluster.loses.store(true, Relaxed);
         assert!(watch.look(&cluster, &health).is_err());
