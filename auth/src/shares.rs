@@ -2,20 +2,13 @@
 //! of one address.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
-use leasehold_auth::Caller;
 use leasehold_base::sync::lock;
 use leasehold_core::Quota;
 
-use super::places::network;
-use super::{Options, forwarded};
-use crate::app::App;
-use crate::door::Arrival;
+use super::Caller;
 
 /// Whose share something counts in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -26,63 +19,39 @@ enum Taker {
 
 /// A client, as it is counted in shares.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
+pub struct Client {
     /// `None` for anonymous clients of an exempt address.
     taker: Option<Taker>,
     /// The quota of event streams, if the client has one.
-    pub(super) streams: Option<Quota>,
+    pub streams: Option<Quota>,
 }
 
 impl Client {
-    pub(crate) fn of(caller: &Caller, options: &Options, address: impl FnOnce() -> IpAddr) -> Self {
+    /// Returns the client that this caller is. `network` returns the network of an anonymous caller; `None` if its
+    /// address is exempt.
+    pub fn of(caller: &Caller, network: impl FnOnce() -> Option<IpAddr>) -> Self {
         let streams = caller.streams_quota();
         let who = caller.principal();
         if !who.is_anonymous() {
             return Self { taker: Some(Taker::Principal(who.name().clone())), streams };
         }
-        Self { streams, ..Self::at(address(), options) }
+        Self { streams, ..Self::of_network(network()) }
     }
 
-    /// The client at this address, before its principal is known.
-    pub(crate) fn at(address: IpAddr, options: &Options) -> Self {
-        let is_exempt = options.is_exempt(address);
-        Self::of_network((!is_exempt).then(|| network(address)))
-    }
-
-    /// The clients of this network; `None`: clients without a share.
-    pub(super) fn of_network(network: Option<IpAddr>) -> Self {
+    /// The anonymous clients of this network; `None`: clients without a share.
+    pub fn of_network(network: Option<IpAddr>) -> Self {
         Self { taker: network.map(Taker::Network), streams: None }
     }
 
     /// A client without a share.
-    #[cfg(test)]
-    pub(crate) fn any() -> Self {
+    pub fn any() -> Self {
         Self { taker: None, streams: None }
-    }
-
-    pub(crate) fn of_request(app: &App, parts: &Parts) -> Self {
-        Self::of_caller(app, &Arrival::of(parts).caller, parts)
-    }
-
-    /// The caller of a request, who might be known by a session or a ticket only.
-    pub(crate) fn of_caller(app: &App, caller: &Caller, parts: &Parts) -> Self {
-        let peer = Arrival::of(parts).peer;
-        let address = || forwarded::client(&parts.headers, peer, &app.http.trusted_proxies);
-        Self::of(caller, &app.http, address)
-    }
-}
-
-impl FromRequestParts<App> for Client {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        Ok(Self::of_request(app, parts))
     }
 }
 
 /// A counted resource with its limits.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub struct Shares {
     n_max: usize,
     share_max: usize,
     counts: Mutex<Counts>,
@@ -96,14 +65,14 @@ struct Counts {
 
 /// One unit, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub struct Taken {
     shares: Arc<Shares>,
     taker: Option<Taker>,
 }
 
 /// Why a unit was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Full {
+pub enum Full {
     /// The limit of all clients is used up.
     All,
     /// This client's share is used up.
@@ -113,12 +82,13 @@ pub(crate) enum Full {
 }
 
 impl Shares {
-    pub(crate) fn new(n_max: usize, share_max: usize) -> Arc<Self> {
+    /// Creates the limits: `n_max` in all, and `share_max` for each client.
+    pub fn new(n_max: usize, share_max: usize) -> Arc<Self> {
         Arc::new(Self { n_max, share_max, counts: Mutex::default() })
     }
 
     /// Takes one unit for this client.
-    pub(crate) fn take(
+    pub fn take(
         self: &Arc<Self>,
         client: &Client,
         quota: Option<Quota>,
@@ -143,7 +113,7 @@ impl Shares {
     }
 
     /// The number of units in use.
-    pub(crate) fn n(&self) -> usize {
+    pub fn n(&self) -> usize {
         lock(&self.counts).n
     }
 }

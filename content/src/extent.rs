@@ -25,7 +25,7 @@ use leasehold_core::{LockKey, Mode, is_share_name};
 use sha2::{Digest, Sha256};
 
 use super::path::FilePath;
-use crate::app::App;
+use super::Naming;
 
 /// The path of the topmost folder, which is its node like any other path.
 const ROOT: &str = "/";
@@ -36,7 +36,7 @@ const MEMBERS: &str = "/..";
 
 /// Whether other clients can hold a lock on the same path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// No other lock can be held at the same time.
     Exclusive,
     /// Other shared locks can be held at the same time.
@@ -54,7 +54,7 @@ impl Scope {
 
 /// How far a lock on a path reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reach {
+pub enum Reach {
     /// The file or folder, without its content.
     Itself,
     /// The folder and everything in it.
@@ -64,7 +64,7 @@ pub(crate) enum Reach {
 /// The locks that make up a lock on a path, in the order in which they are acquired: the node first, then the folders
 /// around it, starting at the root.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Extent {
+pub struct Extent {
     namespace: Arc<str>,
     bytes_max: usize,
     n_holders_max: u32,
@@ -77,27 +77,30 @@ pub(crate) struct Extent {
 
 /// One of the locks that make up a lock on a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Part {
-    pub(crate) key: LockKey,
-    pub(crate) mode: Mode,
+pub struct Part {
+    /// The lock.
+    pub key: LockKey,
+    /// The mode in which it is taken.
+    pub mode: Mode,
     /// The file or folder whose node, tree or readers it is.
-    pub(crate) at: FilePath,
+    pub at: FilePath,
 }
 
 impl Extent {
-    pub(crate) fn new(app: &App, path: &FilePath, scope: Scope, reach: Reach) -> Self {
-        let mut extent = Self::none(app);
+    /// Returns the locks that make up a lock on a path.
+    pub fn new(names: &impl Naming, path: &FilePath, scope: Scope, reach: Reach) -> Self {
+        let mut extent = Self::none(names);
         extent.add_place(path, scope, reach);
         extent
     }
 
     /// Returns an extent without any locks.
-    pub(crate) fn none(app: &App) -> Self {
+    pub fn none(names: &impl Naming) -> Self {
         Self {
-            namespace: app.dialect.files.namespace.clone(),
-            bytes_max: app.limits.name_bytes_max,
-            n_holders_max: app.limits.holders_max,
-            n_parts_max: app.limits.group_max,
+            namespace: names.namespace().clone(),
+            bytes_max: names.limits().name_bytes_max,
+            n_holders_max: names.limits().holders_max,
+            n_parts_max: names.limits().group_max,
             parts: Vec::new(),
             n_too_many: None,
         }
@@ -105,13 +108,13 @@ impl Extent {
 
     /// Returns the locks that a client needs to change the file or folder at a path. Pass `is_member` if the request
     /// creates or removes it, because then its parent folder changes too.
-    pub(crate) fn to_change(app: &App, path: &FilePath, reach: Reach, is_member: bool) -> Self {
-        let extent = Self::new(app, path, Scope::Exclusive, reach);
+    pub fn to_change(names: &impl Naming, path: &FilePath, reach: Reach, is_member: bool) -> Self {
+        let extent = Self::new(names, path, Scope::Exclusive, reach);
         if is_member { extent.with_parent(path) } else { extent }
     }
 
     /// Adds the lock that permits adding `path` to its parent folder or removing it from there.
-    pub(crate) fn with_parent(mut self, path: &FilePath) -> Self {
+    pub fn with_parent(mut self, path: &FilePath) -> Self {
         if let Some(parent) = path.parent() {
             let counted = Mode::Counted(self.n_holders_max);
             self.add_at(&parent, &node(&parent), MEMBERS, counted);
@@ -120,35 +123,36 @@ impl Extent {
     }
 
     /// Adds the lock on the members of a folder.
-    pub(crate) fn with_members(mut self, folder: &FilePath, scope: Scope) -> Self {
+    pub fn with_members(mut self, folder: &FilePath, scope: Scope) -> Self {
         self.add_at(folder, &node(folder), MEMBERS, scope.mode());
         self
     }
 
     /// Returns the locks of both extents. If both contain the same lock, the stricter mode counts.
-    pub(crate) fn and(mut self, other: Self) -> Self {
+    pub fn and(mut self, other: Self) -> Self {
         self.n_too_many = self.n_too_many.max(other.n_too_many);
         other.parts.into_iter().for_each(|part| self.add(part));
         self
     }
 
     /// Returns the extent without the parts for which `is_covered` returns `true`.
-    pub(crate) fn without(mut self, is_covered: impl Fn(&Part) -> bool) -> Self {
+    pub fn without(mut self, is_covered: impl Fn(&Part) -> bool) -> Self {
         self.parts.retain(|part| !is_covered(part));
         self
     }
 
-    pub(crate) fn parts(&self) -> &[Part] {
+    /// Returns the locks.
+    pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
     /// Returns whether there is nothing to acquire. An extent with too many parts is not empty.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.n_too_many.is_none()
     }
 
     /// Checks that one lock can have all parts; otherwise returns how many are needed and allowed.
-    pub(crate) fn check_size(&self) -> Result<(), (usize, usize)> {
+    pub fn check_size(&self) -> Result<(), (usize, usize)> {
         match self.n_too_many.unwrap_or(self.parts.len()) {
             n if n > self.n_parts_max => Err((n, self.n_parts_max)),
             _ => Ok(()),
@@ -201,36 +205,36 @@ impl Extent {
 
 /// Returns the maximum number of names in a path that a request can create or remove. The lock needs one part for each
 /// folder around the path, one for the path and one for the members of its parent.
-pub(crate) fn depth_max(app: &App) -> usize {
-    app.limits.group_max.saturating_sub(2)
+pub fn depth_max(names: &impl Naming) -> usize {
+    names.limits().group_max.saturating_sub(2)
 }
 
 /// Returns the lock on the file or folder at a path.
-pub(super) fn node_key(app: &App, path: &FilePath) -> LockKey {
-    let name = fitted(&node(path), "", app.limits.name_bytes_max);
-    LockKey::new(app.dialect.files.namespace.clone(), name)
+pub(super) fn node_key(names: &impl Naming, path: &FilePath) -> LockKey {
+    let name = fitted(&node(path), "", names.limits().name_bytes_max);
+    LockKey::new(names.namespace().clone(), name)
 }
 
 /// Returns the lock on everything in the folder at a path.
-pub(crate) fn tree_key(app: &App, folder: &FilePath) -> LockKey {
-    let name = fitted(&node(folder), TREE, app.limits.name_bytes_max);
-    LockKey::new(app.dialect.files.namespace.clone(), name)
+pub fn tree_key(names: &impl Naming, folder: &FilePath) -> LockKey {
+    let name = fitted(&node(folder), TREE, names.limits().name_bytes_max);
+    LockKey::new(names.namespace().clone(), name)
 }
 
 /// Returns the lock of the clients that hold a shared lock inside the folder at a path.
-pub(crate) fn readers_key(app: &App, folder: &FilePath) -> LockKey {
-    let name = fitted(&node(folder), READERS, app.limits.name_bytes_max);
-    LockKey::new(app.dialect.files.namespace.clone(), name)
+pub fn readers_key(names: &impl Naming, folder: &FilePath) -> LockKey {
+    let name = fitted(&node(folder), READERS, names.limits().name_bytes_max);
+    LockKey::new(names.namespace().clone(), name)
 }
 
 /// Returns the lock on the members of a folder.
-pub(crate) fn members_key(app: &App, folder: &FilePath) -> LockKey {
-    let name = fitted(&node(folder), MEMBERS, app.limits.name_bytes_max);
-    LockKey::new(app.dialect.files.namespace.clone(), name)
+pub fn members_key(names: &impl Naming, folder: &FilePath) -> LockKey {
+    let name = fitted(&node(folder), MEMBERS, names.limits().name_bytes_max);
+    LockKey::new(names.namespace().clone(), name)
 }
 
 /// Returns whether this is the lock name of a folder's tree, readers or members. No file or folder has such a name.
-pub(crate) fn is_tree(name: &str) -> bool {
+pub fn is_tree(name: &str) -> bool {
     is_share_name(name)
 }
 

@@ -10,10 +10,11 @@ const GOES_ON: char = '+';
 
 /// The nested directories for a name, outermost first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Folders(Vec<String>);
+pub struct Folders(Vec<String>);
 
 impl Folders {
-    pub(crate) fn of(name: &str) -> Self {
+    /// Returns the folders in which the object of this name is.
+    pub fn of(name: &str) -> Self {
         let encoded = encoded(name);
         let (mut folders, mut rest) = (Vec::new(), encoded.as_str());
         while rest.len() > PIECE_BYTES {
@@ -26,18 +27,19 @@ impl Folders {
     }
 
     /// Returns the name for which [`Folders::of`] returns these directories; `None` if there is no such name.
-    pub(crate) fn name(folders: &[String]) -> Option<String> {
+    pub fn name(folders: &[String]) -> Option<String> {
         let text: String = folders.iter().map(|folder| folder.trim_end_matches(GOES_ON)).collect();
         let name = percent_decode_str(&text).decode_utf8().ok()?.into_owned();
         (Self::of(&name).0 == folders).then_some(name)
     }
 
     /// Returns whether the name continues in a directory inside this one.
-    pub(crate) fn goes_on(folder: &str) -> bool {
+    pub fn goes_on(folder: &str) -> bool {
         folder.ends_with(GOES_ON)
     }
 
-    pub(crate) fn names(&self) -> &[String] {
+    /// Returns the names of the folders, outermost first.
+    pub fn names(&self) -> &[String] {
         &self.0
     }
 }

@@ -5,7 +5,7 @@
 //! implementation, such as remote storage. Methods of the trait can block and must run on blocking threads
 //! ([`Store::blocking`]).
 //!
-//! This module does not decide who can write when: the dialects acquire the lock before they publish content.
+//! This crate does not decide who can write when: the dialects acquire the lock before they publish content.
 
 mod draft;
 mod extent;
@@ -15,7 +15,6 @@ mod path;
 mod permit;
 mod property;
 mod room;
-mod stream;
 mod tree;
 mod turn;
 mod upload;
@@ -26,79 +25,99 @@ use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
 use leasehold_auth::Permitted;
+use leasehold_auth::shares::{Client, Full, Shares, Taken};
+use leasehold_core::Limits;
 use tokio::sync::OwnedMutexGuard;
 
-pub(crate) use extent::{
+pub use extent::{
     Extent, Part, Reach, Scope, depth_max, is_tree, members_key, readers_key, tree_key,
 };
-pub(crate) use folders::Folders;
-pub(crate) use local::Local;
-pub(crate) use path::{FilePath, NoPath};
-pub(crate) use permit::{ToRead, ToWrite};
-pub(crate) use room::Quota;
-pub(crate) use stream::stream;
-pub(crate) use tree::OPEN_FILES_MAX;
-pub(crate) use upload::{Unreceived, Upload, receive};
+pub use folders::Folders;
+pub use local::Local;
+pub use path::{FilePath, NoPath, decode, is_encoded};
+pub use permit::{ToRead, ToWrite};
+pub use room::Quota;
+pub use tree::OPEN_FILES_MAX;
+pub use upload::{Unreceived, Upload, receive};
 
-use crate::http::shares::{Client, Full, Shares};
-use crate::metrics::Metrics;
 use turn::Turns;
 
 /// One client can use at most `1 / UPLOADS_SHARE` of the concurrent uploads.
 const UPLOADS_SHARE: usize = 4;
 
+/// Decides the names of the locks on paths.
+pub trait Naming {
+    /// Returns the namespace of the locks on files and folders.
+    fn namespace(&self) -> &Arc<str>;
+
+    /// Returns the limits of names and of groups of locks.
+    fn limits(&self) -> &Limits;
+}
+
+/// Counts uploads, for metrics.
+pub trait Observer: Send + Sync {
+    /// An upload began.
+    fn upload_began(&self);
+
+    /// An upload ended, with or without success.
+    fn upload_ended(&self);
+
+    /// An upload was refused, because there were too many.
+    fn upload_refused(&self);
+}
+
 /// Access to the content, shared by all worker threads and dialects. The server creates it once.
 #[derive(Clone)]
-pub(crate) struct Store {
+pub struct Store {
     content: Arc<dyn Content>,
     turns: Turns,
     uploads: Arc<Shares>,
     uploads_max: usize,
-    metrics: Arc<Metrics>,
+    observer: Arc<dyn Observer>,
 }
 
 /// Counts one upload, until it is dropped.
-pub(crate) struct Open {
-    _taken: crate::http::shares::Taken,
-    metrics: Arc<Metrics>,
+pub struct Open {
+    _taken: Taken,
+    observer: Arc<dyn Observer>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.metrics.tasks.uploads.dec();
+        self.observer.upload_ended();
     }
 }
 
 impl Store {
     /// Wraps `content` and allows at most `uploads_max` concurrent uploads.
-    pub(crate) fn new(
+    pub fn new(
         content: Arc<dyn Content>,
         uploads_max: usize,
-        metrics: Arc<Metrics>,
+        observer: Arc<dyn Observer>,
     ) -> Self {
         let uploads = Shares::new(uploads_max, uploads_max.div_ceil(UPLOADS_SHARE));
-        Self { content, turns: Turns::default(), uploads, uploads_max, metrics }
+        Self { content, turns: Turns::default(), uploads, uploads_max, observer }
     }
 
     /// Counts an upload until the returned guard is dropped. Fails if the client or the server has too many uploads.
-    pub(crate) fn upload(&self, client: &Client) -> Result<Open, Error> {
+    pub fn upload(&self, client: &Client) -> Result<Open, Error> {
         let taken = self.uploads.take(client, None).map_err(|full| {
-            self.metrics.engine.refusals.count("uploads");
+            self.observer.upload_refused();
             let is_own = full != Full::All;
             let share = if is_own { UPLOADS_SHARE } else { 1 };
             Error::TooManyUploads { allowed: self.uploads_max.div_ceil(share), is_own }
         })?;
-        self.metrics.tasks.uploads.inc();
-        Ok(Open { _taken: taken, metrics: self.metrics.clone() })
+        self.observer.upload_began();
+        Ok(Open { _taken: taken, observer: self.observer.clone() })
     }
 
     /// Returns the size of all files in bytes.
-    pub(crate) fn n_bytes(&self) -> u64 {
+    pub fn n_bytes(&self) -> u64 {
         self.content.n_bytes()
     }
 
     /// Runs `work` on a thread for blocking operations.
-    pub(crate) async fn blocking<T: Send + 'static>(
+    pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Content) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
@@ -108,19 +127,19 @@ impl Store {
     }
 
     /// Waits until no other request publishes at this path. Other requests wait until the returned guard is dropped.
-    pub(crate) async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
+    pub async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
         self.turns.take(path).await
     }
 
     /// Waits until no request publishes at any path, for changes that affect many paths. Other requests wait until the
     /// returned guards are dropped.
-    pub(crate) async fn turns(&self) -> Vec<OwnedMutexGuard<()>> {
+    pub async fn turns(&self) -> Vec<OwnedMutexGuard<()>> {
         self.turns.take_all().await
     }
 }
 
 /// Storage for files and folders.
-pub(crate) trait Content: Send + Sync {
+pub trait Content: Send + Sync {
     /// Returns the file or folder at a path, or `None` if the path does not exist.
     fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Error>;
 
@@ -183,24 +202,25 @@ pub(crate) trait Content: Send + Sync {
 
 /// The source of a copy.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) from: &'a Permitted<ToRead>,
+pub struct Source<'a> {
+    /// The path that is copied.
+    pub from: &'a Permitted<ToRead>,
     /// Returns whether the reader can read a path. The copy calls it for each file and folder, because the content of
     /// the source folder can change while it is copied.
-    pub(crate) may: &'a dyn Fn(&FilePath) -> bool,
+    pub may: &'a dyn Fn(&FilePath) -> bool,
 }
 
 /// Limits for a folder that is copied or moved.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Maximum number of files and folders in it.
-    pub(crate) n_max: usize,
+    pub n_max: usize,
     /// Maximum number of names in a path.
-    pub(crate) depth_max: usize,
+    pub depth_max: usize,
 }
 
 /// A file or folder that is not published yet. If it is dropped before that, it is removed.
-pub(crate) trait Draft: Send {
+pub trait Draft: Send {
     /// Appends bytes.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error>;
 
@@ -217,7 +237,7 @@ pub(crate) trait Draft: Send {
 }
 
 /// The file or folder at a path.
-pub(crate) enum Found {
+pub enum Found {
     /// A file, opened for reading.
     File(Facts, Box<dyn Readable>),
     /// A folder.
@@ -225,45 +245,46 @@ pub(crate) enum Found {
 }
 
 /// The content of a file.
-pub(crate) trait Readable: Read + Seek + Send {}
+pub trait Readable: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> Readable for T {}
 
 /// Facts about a file that are known without reading its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Size in bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Time of the last write, in milliseconds since 1970.
-    pub(crate) modified_ms: i64,
+    pub modified_ms: i64,
     /// Identifies the content: any two contents of a path have different versions.
-    pub(crate) version: String,
+    pub version: String,
     /// Media type.
-    pub(crate) kind: String,
+    pub kind: String,
 }
 
 /// One page of a folder's entries.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub struct Listing {
     /// The entries, sorted by name.
-    pub(crate) entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// `true` if there are more entries after these.
-    pub(crate) has_more: bool,
+    pub has_more: bool,
 }
 
 /// A file or folder in a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
-    pub(crate) name: String,
+pub struct Entry {
+    /// The name, without the path.
+    pub name: String,
     /// The facts about a file; `None` for a folder.
-    pub(crate) facts: Option<Facts>,
+    pub facts: Option<Facts>,
     /// Time of the last change, in milliseconds since 1970.
-    pub(crate) modified_ms: i64,
+    pub modified_ms: i64,
 }
 
 /// Why a file operation failed. Dialects map each variant to a different response.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub enum Error {
     /// There is no file or folder at the path.
     Missing,
     /// There is a folder at the path, and the operation needs a file.

@@ -33,7 +33,7 @@ pub(super) const KIND_BYTES_MAX: usize = 255;
 const INCOMING: &str = "incoming";
 
 /// Content in a directory.
-pub(crate) struct Local {
+pub struct Local {
     place: Arc<Place>,
     /// Removes the directory when the server stops.
     _temporary: Option<TempDir>,
@@ -56,7 +56,7 @@ impl Place {
 
 impl Local {
     /// Opens the directory, creating it if it is missing, and removes unpublished drafts of an earlier server.
-    pub(crate) fn open(root: &Path, quota: Quota) -> std::io::Result<Self> {
+    pub fn open(root: &Path, quota: Quota) -> std::io::Result<Self> {
         leasehold_base::probe::folder(root).map_err(std::io::Error::other)?;
         DirBuilder::new().recursive(true).create(root)?;
         let path = root.to_path_buf();
@@ -73,7 +73,7 @@ impl Local {
     }
 
     /// Creates a temporary directory that is removed when the server stops.
-    pub(crate) fn temporary(quota: Quota) -> std::io::Result<Self> {
+    pub fn temporary(quota: Quota) -> std::io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut local = Self::open(folder.path(), quota)?;
         local._temporary = Some(folder);

@@ -3,13 +3,11 @@
 use std::fmt;
 use std::fmt::Write;
 
-use axum::http::Uri;
 use leasehold_core::LockKey;
+use percent_encoding::percent_decode_str;
 
 use super::extent;
-use crate::app::App;
-use crate::dialect;
-use crate::dialect::path::decode;
+use super::Naming;
 
 /// Maximum length of a decoded path, in bytes.
 const PATH_BYTES_MAX: usize = 4096;
@@ -21,13 +19,13 @@ pub(super) const OWN_FOLDER: &str = ".leasehold";
 /// A decoded path such as `/documents/file.txt`, `/documents/` or `/`. It is valid and never leads outside the
 /// directory of files.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FilePath {
+pub struct FilePath {
     text: String,
 }
 
 /// Why a request path is not the path of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum NoPath {
+pub enum NoPath {
     /// The path belongs to another part of the server.
     Reserved,
     /// The path is malformed, for this reason.
@@ -35,50 +33,37 @@ pub(crate) enum NoPath {
 }
 
 impl FilePath {
-    /// Returns the path that a request names: below `/files`, or at the root if no other part of the server uses the
-    /// path.
-    pub(crate) fn of(uri: &Uri) -> Result<Self, NoPath> {
-        let raw = uri.path();
-        if let Some(raw) = raw.strip_prefix("/files/") {
-            return Self::parse(&format!("/{raw}"));
-        }
-        // Another part of the server reports errors in the rest of such a path.
-        if decode(raw).is_some_and(|text| is_reserved(&text)) {
-            return Err(NoPath::Reserved);
-        }
-        Self::parse(raw)
-    }
-
     /// Decodes and checks a percent-encoded path.
-    pub(crate) fn parse(raw: &str) -> Result<Self, NoPath> {
+    pub fn parse(raw: &str) -> Result<Self, NoPath> {
         let text = decode(raw).ok_or(NoPath::Bad("the path is not percent-encoded UTF-8"))?;
         check(&text).map_err(NoPath::Bad)?;
         Ok(Self { text })
     }
 
     /// Checks a path that is not encoded; `None` if it is invalid.
-    pub(crate) fn plain(text: &str) -> Option<Self> {
+    pub fn plain(text: &str) -> Option<Self> {
         check(text).ok().map(|()| Self { text: text.into() })
     }
 
     /// Returns a path in the server's own directory, which no request can name.
-    pub(crate) fn own<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn own<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut text = format!("/{OWN_FOLDER}");
         names.into_iter().for_each(|name| text.extend(["/", name]));
         Self { text }
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// Returns the path as text.
+    pub fn as_str(&self) -> &str {
         &self.text
     }
 
     /// Returns whether the path ends with a slash, so that it can only be a folder.
-    pub(crate) fn is_folder(&self) -> bool {
+    pub fn is_folder(&self) -> bool {
         self.text.ends_with('/')
     }
 
     /// Adds a slash at the end of the path if there is none.
-    pub(crate) fn into_folder(mut self) -> Self {
+    pub fn into_folder(mut self) -> Self {
         if !self.is_folder() {
             self.text.push('/');
         }
@@ -86,42 +71,36 @@ impl FilePath {
     }
 
     /// Returns the names in the path, outermost first.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = &str> {
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.text.split('/').filter(|segment| !segment.is_empty())
     }
 
     /// Returns the number of names in the path. A lock needs one part for each name, so requests with too many names
     /// are rejected before any work is done for each of them.
-    pub(crate) fn depth(&self) -> usize {
+    pub fn depth(&self) -> usize {
         self.segments().count()
     }
 
-    /// Returns the URL path at which clients can request the file.
-    pub(crate) fn location(&self) -> String {
-        let prefix = if is_reserved(&self.text) { "/files" } else { "" };
-        format!("{prefix}{}", self.encoded())
-    }
-
     /// Returns the lock on the file or folder at this path.
-    pub(crate) fn lock(&self, app: &App) -> LockKey {
-        extent::node_key(app, self)
+    pub fn lock(&self, names: &impl Naming) -> LockKey {
+        extent::node_key(names, self)
     }
 
     /// Returns the folders around this path, starting at the root.
-    pub(crate) fn ancestors(&self) -> impl Iterator<Item = FilePath> {
+    pub fn ancestors(&self) -> impl Iterator<Item = FilePath> {
         let stem = self.text.trim_end_matches('/');
         let ends = stem.match_indices('/').map(|(at, _)| at);
         ends.map(|at| FilePath { text: if at == 0 { "/".into() } else { stem[..at].into() } })
     }
 
     /// Returns the parent folder; `None` for the root.
-    pub(crate) fn parent(&self) -> Option<Self> {
+    pub fn parent(&self) -> Option<Self> {
         let (folder, _) = self.text.trim_end_matches('/').rsplit_once('/')?;
         Some(Self { text: if folder.is_empty() { "/".into() } else { folder.into() } })
     }
 
     /// Returns the path without its final slash; the root stays `/`.
-    pub(crate) fn into_node(mut self) -> Self {
+    pub fn into_node(mut self) -> Self {
         while self.text.len() > 1 && self.is_folder() {
             self.text.pop();
         }
@@ -129,13 +108,13 @@ impl FilePath {
     }
 
     /// Returns the path of an entry in this folder; `None` if no request can name it.
-    pub(crate) fn child(&self, name: &str) -> Option<Self> {
+    pub fn child(&self, name: &str) -> Option<Self> {
         let text = format!("{}/{name}", self.text.trim_end_matches('/'));
         check(&text).ok().map(|()| Self { text })
     }
 
     /// Returns whether the other path is inside this folder, at any depth.
-    pub(crate) fn contains(&self, other: &Self) -> bool {
+    pub fn contains(&self, other: &Self) -> bool {
         let stem = self.text.trim_end_matches('/');
         other.text.strip_prefix(stem).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
     }
@@ -148,7 +127,7 @@ impl FilePath {
     }
 
     /// Returns the path percent-encoded for use in a URL.
-    pub(crate) fn encoded(&self) -> String {
+    pub fn encoded(&self) -> String {
         self.text.bytes().fold(String::new(), |mut text, byte| {
             match byte {
                 b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
@@ -169,8 +148,17 @@ impl fmt::Display for FilePath {
     }
 }
 
-fn is_reserved(path: &str) -> bool {
-    path.split('/').nth(1).is_some_and(dialect::is_reserved)
+/// Percent-decodes a path once; `None` if it is not percent-encoded UTF-8.
+pub fn decode(path: &str) -> Option<String> {
+    let decoded = percent_decode_str(path).decode_utf8().ok().filter(|_| is_encoded(path))?;
+    Some(decoded.into_owned())
+}
+
+/// Returns whether two hexadecimal digits follow each `%`.
+pub fn is_encoded(path: &str) -> bool {
+    let is_hex =
+        |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    path.split('%').skip(1).all(is_hex)
 }
 
 fn check(path: &str) -> Result<(), &'static str> {
@@ -199,90 +187,4 @@ fn check(path: &str) -> Result<(), &'static str> {
         return Err("the path begins with .leasehold, which is the server's own");
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(raw: &str) -> Result<String, NoPath> {
-        let uri: Uri = raw.parse().expect("a uri");
-        FilePath::of(&uri).map(|path| path.text)
-    }
-
-    #[test]
-    fn paths_are_decoded_once() {
-        for (raw, path) in [
-            ("/", "/"),
-            ("/a", "/a"),
-            ("/a/", "/a/"),
-            ("/a%20b/%C3%A9", "/a b/é"),
-            ("/a%2Fb", "/a/b"),
-            ("/%252e%252e/x", "/%2e%2e/x"),
-            ("/...", "/..."),
-            ("/files/docs/a", "/docs/a"),
-            ("/files/", "/"),
-            ("/files/files/x", "/files/x"),
-        ] {
-            assert_eq!(of(raw).as_deref(), Ok(path), "{raw}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_path_is_none() {
-        let long = format!("/{}", "a".repeat(256));
-        let deep = "/abc".repeat(1025);
-        for raw in [
-            "/..",
-            "/../etc/passwd",
-            "/a/../b",
-            "/%2e%2e/x",
-            "/a%2f..%2fb",
-            "/.",
-            "/a/./b",
-            "//",
-            "//a",
-            "/a//b",
-            "/a//",
-            "/a%00b",
-            "/a%0Ab",
-            "/a%7F",
-            "/%FF",
-            "/%zz",
-            "/%",
-            "/.leasehold/x",
-            "/files/.leasehold",
-            "/files/%2e%2e/x",
-            "/files//x",
-            &long,
-            &deep,
-        ] {
-            assert!(matches!(of(raw), Err(NoPath::Bad(_))), "{raw}: {:?}", of(raw));
-        }
-    }
-
-    #[test]
-    fn a_reserved_name_is_no_file_at_the_root_however_it_is_written() {
-        for raw in [
-            "/v1/x",
-            "/%76%31/x",
-            "/lock",
-            "/docs/",
-            "/files",
-            "/console%2Fx",
-            "/dav",
-            "/v1//",
-            "/v1/..",
-        ] {
-            assert_eq!(of(raw), Err(NoPath::Reserved), "{raw}");
-        }
-    }
-
-    #[test]
-    fn a_location_leads_back() {
-        for path in ["/a b/é%.txt", "/docs/x", "/a#b?c", "/x/"] {
-            let location = FilePath { text: path.into() }.location();
-            assert_eq!(of(&location).as_deref(), Ok(path), "{location}");
-        }
-    }
 }

@@ -8,12 +8,12 @@ use leasehold_auth::{Caller, Denied, Exempt, Includes, Right, View};
 use leasehold_core::LockKey;
 
 use super::path::FilePath;
-use crate::app::App;
+use super::Naming;
 use leasehold_auth::governed;
 
 /// A path to read.
 #[derive(Clone, Debug)]
-pub(crate) struct ToRead {
+pub struct ToRead {
     path: FilePath,
     lock: LockKey,
     view: View,
@@ -39,7 +39,7 @@ enum Place {
 
 /// A path to change.
 #[derive(Clone, Debug)]
-pub(crate) struct ToWrite(ToRead);
+pub struct ToWrite(ToRead);
 
 governed! {
     ToRead: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
@@ -59,8 +59,9 @@ impl Includes for ToWrite {
 }
 
 impl ToRead {
-    pub(crate) fn new(app: &App, path: FilePath) -> Self {
-        let namespace = app.dialect.files.namespace.clone();
+    /// Returns the path of a file or folder.
+    pub fn new(names: &impl Naming, path: FilePath) -> Self {
+        let namespace = names.namespace().clone();
         let lock = LockKey::new(namespace, path.as_str());
         Self {
             path,
@@ -74,12 +75,12 @@ impl ToRead {
 
     /// Lists all entries of the folder, including entries that the caller cannot see. They must not be shown to the
     /// caller.
-    pub(crate) fn with_all(self) -> Self {
+    pub fn with_all(self) -> Self {
         Self { is_whole: true, ..self }
     }
 
     /// Returns a path of a dialect's object, which is governed by this lock.
-    pub(crate) fn own(path: FilePath, lock: LockKey) -> Self {
+    pub fn own(path: FilePath, lock: LockKey) -> Self {
         Self {
             path,
             lock,
@@ -91,7 +92,7 @@ impl ToRead {
     }
 
     /// Returns a folder of a dialect's objects. Callers can list it if they can see anything in the namespace.
-    pub(crate) fn own_folder(path: FilePath, namespace: Arc<str>) -> Self {
+    pub fn own_folder(path: FilePath, namespace: Arc<str>) -> Self {
         let lock = LockKey::new(namespace, "");
         Self {
             path,
@@ -125,12 +126,12 @@ impl ToRead {
 
     /// Checks that the caller can read a file at this path. Call it unless there is a folder, even if the path does not
     /// exist.
-    pub(crate) fn check_file(&self) -> Result<(), Denied> {
+    pub fn check_file(&self) -> Result<(), Denied> {
         self.only_folder.clone().map_or(Ok(()), Err)
     }
 
     /// Returns whether the caller can see the entry with this name in the folder.
-    pub(crate) fn shows(&self, name: &str, is_folder: bool) -> bool {
+    pub fn shows(&self, name: &str, is_folder: bool) -> bool {
         if self.is_whole || self.place != Place::File {
             return true;
         }
@@ -141,18 +142,20 @@ impl ToRead {
         self.view.shows(&LockKey { namespace: self.lock.namespace.clone(), name: path.into() })
     }
 
-    pub(crate) fn into_path(self) -> FilePath {
+    /// Returns the path alone.
+    pub fn into_path(self) -> FilePath {
         self.path
     }
 }
 
 impl ToWrite {
-    pub(crate) fn new(app: &App, path: FilePath) -> Self {
-        Self(ToRead::new(app, path))
+    /// Returns the path of a file or folder.
+    pub fn new(names: &impl Naming, path: FilePath) -> Self {
+        Self(ToRead::new(names, path))
     }
 
     /// Returns a path of a dialect's object, which is governed by this lock.
-    pub(crate) fn own(path: FilePath, lock: LockKey) -> Self {
+    pub fn own(path: FilePath, lock: LockKey) -> Self {
         Self(ToRead::own(path, lock))
     }
 

@@ -14,11 +14,11 @@ const FREE_PART: u64 = 20;
 
 /// Limits for the disk space that files use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quota {
+pub struct Quota {
     /// Maximum size of all files, including uploads in progress.
-    pub(crate) bytes_max: u64,
+    pub bytes_max: u64,
     /// Bytes of disk space that must stay free; `None` to derive the number from the size of the disk.
-    pub(crate) free_min: Option<u64>,
+    pub free_min: Option<u64>,
 }
 
 /// The total and free bytes of a disk.

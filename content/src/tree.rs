@@ -19,7 +19,7 @@ use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};
 use leasehold_auth::Permitted;
 
 /// Maximum files and directories that one operation has open at the same time.
-pub(crate) const OPEN_FILES_MAX: usize = 8;
+pub const OPEN_FILES_MAX: usize = 8;
 
 /// Removes the directory `first` in `incoming`, however deep it is. Nested directories are first moved up to
 /// `incoming`, so that the walk never has to go deeper than one level. The freed bytes are returned to `room`.

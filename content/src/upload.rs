@@ -2,29 +2,32 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use bytes::Bytes;
 use http_body_util::BodyExt;
+use http_body::Body;
 use sha2::{Digest, Sha256};
 
 use super::{Draft, Error, Open, Store};
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 
 /// Bytes per write: small enough for many concurrent uploads, large enough to be worth a switch to a blocking thread.
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// A request body that was received completely and is durable, but not published yet.
-pub(crate) struct Upload {
-    pub(crate) draft: Box<dyn Draft>,
+pub struct Upload {
+    /// The durable draft.
+    pub draft: Box<dyn Draft>,
     /// The SHA-256 of the content, in hexadecimal.
-    pub(crate) hash: String,
-    pub(crate) size: u64,
+    pub hash: String,
+    /// The size of the content in bytes.
+    pub size: u64,
     /// Counts as an upload until it is dropped, because the draft is an open file.
     _open: Open,
 }
 
 /// Why a body was not received completely. Nothing was changed.
 #[derive(Debug)]
-pub(crate) enum Unreceived {
+pub enum Unreceived {
     /// The body is larger than this limit in bytes.
     TooLarge(u64),
     /// The client sent nothing for too long.
@@ -49,10 +52,10 @@ struct Progress {
 
 /// Receives a body and makes it durable. The upload can be slow, but it fails if the client sends nothing for
 /// `patience`.
-pub(crate) async fn receive(
+pub async fn receive(
     store: &Store,
     client: &Client,
-    mut body: Body,
+    mut body: impl Body<Data = Bytes> + Unpin,
     kind: Option<String>,
     bytes_max: u64,
     patience: Duration,
@@ -83,7 +86,10 @@ pub(crate) async fn receive(
 }
 
 /// Returns the next bytes of a body; `None` at its end.
-async fn next(body: &mut Body, patience: Duration) -> Result<Option<Bytes>, Unreceived> {
+async fn next(
+    body: &mut (impl Body<Data = Bytes> + Unpin),
+    patience: Duration,
+) -> Result<Option<Bytes>, Unreceived> {
     loop {
         let frame = tokio::time::timeout(patience, body.frame()).await;
         let Some(frame) = frame.map_err(|_| Unreceived::Late)? else { return Ok(None) };

@@ -15,12 +15,12 @@ use super::socket::Unserved;
 use super::unix::UnixSocket;
 use super::worker::{Accepted, Workers};
 use super::{Listen, Options};
-use crate::door::Peer;
+use crate::request::Peer;
 
 /// A listener that is there.
-pub(crate) struct Listener {
+pub struct Listener<P> {
     socket: ListeningSocket,
-    port: Arc<Port>,
+    port: Arc<Port<P>>,
 }
 
 enum ListeningSocket {
@@ -28,11 +28,11 @@ enum ListeningSocket {
     Unix(UnixSocket),
 }
 
-impl Listener {
+impl<P> Listener<P> {
     /// Begins to listen, and says where: port 0 has become a real one.
-    pub(crate) async fn bind(
+    pub async fn bind(
         listen: &Listen,
-        port: Port,
+        port: Port<P>,
         options: &Options,
     ) -> io::Result<(Self, Listen)> {
         let (socket, listen) = match listen {
@@ -54,17 +54,6 @@ impl Listener {
         Ok((Self { socket, port: Arc::new(port) }, listen))
     }
 
-    /// Listens as long as what comes back lives, where that leaves nothing behind; elsewhere only says why it could
-    /// not.
-    pub(crate) async fn try_bind(listen: &Listen) -> io::Result<Option<TcpListener>> {
-        match listen {
-            Listen::Unix(path) => UnixSocket::check(path).await.map(|_| None),
-            Listen::Http(address) | Listen::Https(address) => {
-                TcpListener::bind(address).await.map(Some)
-            }
-        }
-    }
-
     async fn next(&self) -> io::Result<(Unserved, Peer)> {
         match &self.socket {
             ListeningSocket::Tcp(listener) => {
@@ -79,11 +68,22 @@ impl Listener {
     }
 }
 
+/// Listens as long as what comes back lives, where that leaves nothing behind; elsewhere only says why it could
+/// not.
+pub async fn try_bind(listen: &Listen) -> io::Result<Option<TcpListener>> {
+    match listen {
+        Listen::Unix(path) => UnixSocket::check(path).await.map(|_| None),
+        Listen::Http(address) | Listen::Https(address) => {
+            TcpListener::bind(address).await.map(Some)
+        }
+    }
+}
+
 /// Accepts until `stop` says so, then waits until the workers are done.
-pub(crate) async fn serve(
-    listeners: Vec<Listener>,
+pub async fn serve<P: Copy + Send + Sync + 'static>(
+    listeners: Vec<Listener<P>>,
     places: Arc<Places>,
-    workers: Workers,
+    workers: Workers<P>,
     stop: watch::Receiver<bool>,
 ) {
     let workers = Arc::new(workers);
@@ -98,10 +98,10 @@ pub(crate) async fn serve(
     }
 }
 
-async fn accept_all(
-    listener: Listener,
+async fn accept_all<P: Copy + Send + Sync + 'static>(
+    listener: Listener<P>,
     places: Arc<Places>,
-    workers: Arc<Workers>,
+    workers: Arc<Workers<P>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let complaint = Complaint::default();
@@ -113,7 +113,11 @@ async fn accept_all(
     }
 }
 
-async fn accept(listener: &Listener, places: &Arc<Places>, complaint: &Complaint) -> Accepted {
+async fn accept<P>(
+    listener: &Listener<P>,
+    places: &Arc<Places>,
+    complaint: &Complaint,
+) -> Accepted<P> {
     loop {
         places.room().await;
         let (socket, peer) = match listener.next().await {

@@ -10,7 +10,7 @@ use serde::Serialize;
 const USUAL_BYTES: usize = 256;
 
 /// An answer with this status and content.
-pub(crate) fn json(status: StatusCode, content: &impl Serialize) -> Response {
+pub fn json(status: StatusCode, content: &impl Serialize) -> Response {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
     if let Err(error) = serde_json::to_writer(&mut bytes, content) {
         unreachable!("what we answer is always JSON: {error}");

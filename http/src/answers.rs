@@ -9,7 +9,7 @@ use leasehold_core::Quota;
 
 use super::Options;
 use super::pieces::PIECE_BYTES;
-use super::shares::{Client, Full, Shares, Taken};
+use leasehold_auth::shares::{Client, Full, Shares, Taken};
 use crate::metrics::Metrics;
 
 /// What one long answer takes up at most: a piece that is being made, one on its way, and what its connection has not
@@ -43,7 +43,7 @@ struct Budget {
 }
 
 /// An answer that is being sent. Dropped with it.
-pub(crate) struct Sending {
+pub struct Sending {
     _taken: Taken,
     /// How long its reader may take nothing.
     pub(super) patience: Duration,
@@ -51,14 +51,15 @@ pub(crate) struct Sending {
 
 /// Too much is being answered already. Nothing was done.
 #[derive(Debug)]
-pub(crate) struct TooMuch {
+pub struct TooMuch {
     why: String,
     /// The client's own share or quota is used up.
-    pub(crate) is_own: bool,
+    pub is_own: bool,
 }
 
 impl Answers {
-    pub(crate) fn new(options: &Options, metrics: Arc<Metrics>) -> Self {
+    /// Creates the budgets that these options set.
+    pub fn new(options: &Options, metrics: Arc<Metrics>) -> Self {
         let n_long = |n_bytes: usize| (n_bytes / LONG_BYTES).max(1);
         let (long_max, long_share_max) =
             (n_long(options.answers_bytes_max), n_long(options.principal_answers_bytes_max));
@@ -92,25 +93,25 @@ impl Answers {
     }
 
     /// One more answer that is sent in pieces.
-    pub(crate) fn long(&self, client: &Client) -> Result<Sending, TooMuch> {
+    pub fn long(&self, client: &Client) -> Result<Sending, TooMuch> {
         let taken = self.long.taken.take(client, None);
         self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics)))
     }
 
     /// Admits one more event stream of this client, of any kind.
-    pub(crate) fn stream(&self, client: &Client) -> Result<Sending, TooMuch> {
+    pub fn stream(&self, client: &Client) -> Result<Sending, TooMuch> {
         let taken = self.streams.taken.take(client, client.streams);
         self.begin(taken.map_err(|full| self.streams.refuse(full, &self.metrics)))
     }
 
     /// Admits one more file that is sent to this client. Taken before the file is opened.
-    pub(crate) fn download(&self, client: &Client) -> Result<Sending, TooMuch> {
+    pub fn download(&self, client: &Client) -> Result<Sending, TooMuch> {
         let taken = self.downloads.taken.take(client, None);
         self.begin(taken.map_err(|full| self.downloads.refuse(full, &self.metrics)))
     }
 
     /// Admits one more operation of this client on a whole folder, which uses a thread for a long time.
-    pub(crate) fn tree(&self, client: &Client) -> Result<Sending, TooMuch> {
+    pub fn tree(&self, client: &Client) -> Result<Sending, TooMuch> {
         let taken = self.trees.taken.take(client, None);
         self.begin(taken.map_err(|full| self.trees.refuse(full, &self.metrics)))
     }
@@ -120,22 +121,22 @@ impl Answers {
     }
 
     /// Bytes that long answers may take up right now.
-    pub(crate) fn n_long_bytes(&self) -> usize {
+    pub fn n_long_bytes(&self) -> usize {
         self.long.taken.n() * LONG_BYTES
     }
 
     /// Files that are being sent right now.
-    pub(crate) fn n_downloads(&self) -> usize {
+    pub fn n_downloads(&self) -> usize {
         self.downloads.taken.n()
     }
 
     /// Operations on whole folders right now.
-    pub(crate) fn n_trees(&self) -> usize {
+    pub fn n_trees(&self) -> usize {
         self.trees.taken.n()
     }
 
     /// Streams of events right now.
-    pub(crate) fn n_streams(&self) -> usize {
+    pub fn n_streams(&self) -> usize {
         self.streams.taken.n()
     }
 }

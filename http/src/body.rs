@@ -15,7 +15,7 @@ use super::mistake;
 
 /// Why a body could not be used. Each dialect says it in its own shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum BadBody {
+pub enum BadBody {
     /// Its Content-Type names something other than JSON.
     NotJson(String),
     /// It is too large.
@@ -32,7 +32,7 @@ pub(crate) enum BadBody {
 
 impl BadBody {
     /// The same in every dialect.
-    pub(crate) fn status(&self) -> StatusCode {
+    pub fn status(&self) -> StatusCode {
         match self {
             BadBody::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             BadBody::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -63,7 +63,7 @@ impl std::fmt::Display for BadBody {
 }
 
 /// Reads and parses a request's body.
-pub(crate) async fn json<T, B>(
+pub async fn json<T, B>(
     request: Request<B>,
     bytes_max: usize,
     timeout: Duration,
@@ -95,7 +95,7 @@ fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
 }
 
 /// The whole body, of bounded size and in bounded time.
-pub(crate) async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
+pub async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
 where
     B: HttpBody<Data = Bytes>,
 {
@@ -134,7 +134,8 @@ where
     if rest.is_empty() { Ok(first) } else { Ok([&first[..], &rest].concat().into()) }
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
+/// Parses a body as JSON.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
     // Serde would take an array for an object whose members are in order.
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let is_object = first.is_none_or(|first| *first == b'{');

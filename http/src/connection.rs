@@ -29,8 +29,8 @@ use super::streams::{Runner, Stream};
 use super::tls::Demand;
 use super::tracked::{Grant, Tracked};
 use super::wire::Wire;
-use crate::door::{Answer, Door, Visitor};
-use crate::peer::PING_EVERY;
+use super::Handler;
+use crate::request::{Answer, Visitor};
 
 /// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
@@ -42,6 +42,8 @@ pub(super) const HEAD_BYTES_MIN: usize = 8 * 1024;
 const HTTP2_HEADERS_BYTES_MAX: u32 = 16 * 1024;
 /// Another server adds to what a client says.
 const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
+/// How often servers of a cluster check whether the other end of their connection is still there.
+pub const PING_EVERY: Duration = Duration::from_secs(5);
 /// Most requests at once on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
 
@@ -54,17 +56,17 @@ const WINDOW_BYTES: u32 = 64 * 1024;
 const SEND_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves it until it ends, has nothing more to say, or `stop` says so and nothing is in progress.
-pub(super) async fn serve(
+pub(super) async fn serve<H: Handler>(
     opened: Opened,
     place: Place,
-    door: Door,
+    handler: H,
     options: &Options,
     stop: watch::Receiver<bool>,
 ) {
     let wire = opened.line.wire().clone();
     let outgoing = opened.line.outgoing().clone();
     let activity = &place.activity;
-    let ended = talk(&wire, opened, &place, door, options, stop).await;
+    let ended = talk(&wire, opened, &place, handler, options, stop).await;
     outgoing.over();
     let is_answered = match ended {
         Ended::Done => activity.has_unread(),
@@ -87,11 +89,11 @@ enum Ended {
     GivenUp,
 }
 
-async fn talk(
+async fn talk<H: Handler>(
     wire: &Wire,
     opened: Opened,
     place: &Place,
-    door: Door,
+    handler: H,
     options: &Options,
     mut stop: watch::Receiver<bool>,
 ) -> Ended {
@@ -101,7 +103,7 @@ async fn talk(
     let options = &limits(options, is_for_peers);
     let outgoing = line.outgoing().clone();
     let connection = Arc::new(Connection {
-        door,
+        handler,
         activity: place.activity.clone(),
         outgoing: outgoing.clone(),
         places: place.places().clone(),
@@ -240,8 +242,8 @@ fn builder(options: &Options, is_for_peers: bool, runner: Runner) -> auto::Build
 }
 
 /// What its requests share.
-struct Connection {
-    door: Door,
+struct Connection<H> {
+    handler: H,
     activity: Arc<Activity>,
     outgoing: Arc<Outgoing>,
     places: Arc<Places>,
@@ -250,12 +252,12 @@ struct Connection {
     visitor: Visitor,
 }
 
-async fn answer(
-    connection: Arc<Connection>,
+async fn answer<H: Handler>(
+    connection: Arc<Connection<H>>,
     request: Request<Incoming>,
     stream: Option<Stream>,
 ) -> Result<Response<Tracked>, Infallible> {
-    let Connection { door, activity, outgoing, places, .. } = &*connection;
+    let Connection { handler, activity, outgoing, places, .. } = &*connection;
     let is_shared = stream.is_some();
     let visitor = Visitor { stream: stream.clone(), ..connection.visitor.clone() };
     let (head, body) = request.into_parts();
@@ -270,7 +272,7 @@ async fn answer(
     let request = Request::from_parts(head, body);
     let answer = match &charged {
         Some(None) => Answer::head_too_large(),
-        Some(Some(_)) | None => door.answer(visitor, request).await,
+        Some(Some(_)) | None => handler.answer(visitor, request).await,
     };
     drop(charged);
     let Answer { mut response, undelivered } = answer;
@@ -345,18 +347,11 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
+/// Returns how many bytes a request in progress takes up. On HTTP/2 these are kept until the last byte of the response
+/// is taken.
+pub fn bytes_per_request<H: Handler>() -> usize {
     fn size<A, B, C, F: Future>(_: impl Fn(A, B, C) -> F) -> usize {
         size_of::<F>()
     }
-
-    /// On HTTP/2, it is kept until the last byte of the response is taken.
-    #[test]
-    fn a_request_in_progress_takes_up_little() {
-        let n_bytes = size(answer);
-        assert!(n_bytes <= 8 * 1024, "{n_bytes}");
-    }
+    size(answer::<H>)
 }

@@ -20,10 +20,8 @@ use super::intake::Counted;
 use super::line::Line;
 use super::opening::Opened;
 use super::places::Place;
-use crate::app::App;
-use crate::dialect::Listener;
-use crate::door::Visitor;
-use crate::peer::{Passage, Tunnelled};
+use super::{Handler, Passage};
+use crate::request::Visitor;
 
 /// Read at once, at least.
 const PIECE_BYTES: usize = 16 * 1024;
@@ -43,7 +41,7 @@ pub struct Conversation {
 
 /// The result of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
+pub enum Heard {
     /// More bytes came.
     More,
     /// The client sends no more, or the server stops.
@@ -54,12 +52,12 @@ pub(crate) enum Heard {
 
 impl Conversation {
     /// Who is at the other end.
-    pub(crate) fn visitor(&self) -> &Visitor {
+    pub fn visitor(&self) -> &Visitor {
         &self.visitor
     }
 
     /// Reads more bytes from the client. Call this when all complete requests are answered; `into` has the rest.
-    pub(crate) async fn hear(&mut self, into: &mut BytesMut, until: Option<Instant>) -> Heard {
+    pub async fn hear(&mut self, into: &mut BytesMut, until: Option<Instant>) -> Heard {
         self.in_progress = None;
         self.activity.has_left(into.len());
         into.reserve(PIECE_BYTES);
@@ -83,7 +81,7 @@ impl Conversation {
     }
 
     /// Says something. Each grant is told of by the bytes up to its number. `false`: the client does not listen.
-    pub(crate) async fn say(&mut self, bytes: &[u8], grants: Vec<(usize, Undelivered)>) -> bool {
+    pub async fn say(&mut self, bytes: &[u8], grants: Vec<(usize, Undelivered)>) -> bool {
         self.activity.intake.clear();
         for (n_bytes, undelivered) in grants {
             self.line.outgoing().hand_over_up_to(undelivered, n_bytes as u64);
@@ -98,60 +96,56 @@ impl Conversation {
 
 /// Serves a connection that another server passes on, as if its client had come here; or closes it, if this one does
 /// not lead either.
-pub(super) async fn serve_for_peer(
+pub(super) async fn serve_for_peer<H: Handler>(
     opened: Opened,
     place: Place,
-    app: App,
+    handler: H,
     stop: watch::Receiver<bool>,
 ) {
     let line = opened.first_line.as_deref().unwrap_or_default();
-    let tunnelled = app.relay.as_ref().and_then(|relay| relay.tunnelled(line));
-    let Some(Tunnelled { visitor, dialect }) = tunnelled.filter(|_| app.engine.is_leading()) else {
-        return;
-    };
+    let Some((visitor, protocol)) = handler.forwarded(line) else { return };
     let places = place.places().clone();
     drop(place);
     let Ok(place) = places.enter(visitor.peer) else { return };
     let is_restricted = visitor.is_restricted || place.is_restricted();
     let visitor = Visitor { is_restricted, remembered: Some(Arc::default()), ..visitor };
-    converse(Opened { visitor, ..opened }, place, app, dialect, stop).await;
+    converse(Opened { visitor, ..opened }, place, handler, protocol, stop).await;
 }
 
 /// Serves a connection until the dialect has enough of it, or it has to end. If another server leads, that one answers.
-pub(super) async fn serve(
+pub(super) async fn serve<H: Handler>(
     mut opened: Opened,
     place: Place,
-    app: App,
-    dialect: Listener,
+    handler: H,
+    protocol: H::Protocol,
     stop: watch::Receiver<bool>,
 ) {
-    if let Some(relay) = app.relay.clone() {
+    if let Some(passing) = handler.pass_on(protocol, &opened.visitor, &mut opened.line) {
         let in_progress = place.activity.begin_whole();
-        let (visitor, line) = (&opened.visitor, &mut opened.line);
         let passage = tokio::select! {
             () = place.activity.until_shed() => return,
-            passage = relay.carry(&app.engine, dialect.dialect, visitor, line) => passage,
+            passage = passing => passage,
         };
         drop(in_progress);
         if matches!(passage, Passage::Over) {
             return;
         }
     }
-    converse(opened, place, app, dialect, stop).await;
+    converse(opened, place, handler, protocol, stop).await;
 }
 
-async fn converse(
+async fn converse<H: Handler>(
     opened: Opened,
     place: Place,
-    app: App,
-    dialect: Listener,
+    handler: H,
+    protocol: H::Protocol,
     stop: watch::Receiver<bool>,
 ) {
     let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
     let (wire, outgoing) = (line.wire().clone(), line.outgoing().clone());
-    let idle_timeout = (dialect.idle_timeout)(&app.dialect).unwrap_or(FOREVER);
-    let options = Options { idle_timeout, ..app.http.clone() };
+    let idle_timeout = handler.idle_timeout(protocol).unwrap_or(FOREVER);
+    let options = Options { idle_timeout, ..handler.options().clone() };
     let counted = Counted::new(place.activity.clone(), place.places().clone());
     let conversation = Conversation {
         line: line.counted(counted),
@@ -171,7 +165,7 @@ async fn converse(
     let is_done = tokio::select! {
         biased;
         () = &mut ending => false,
-        () = (dialect.serve)(app, conversation) => true,
+        () = handler.converse(protocol, conversation) => true,
     };
     outgoing.over();
     drop(ending);

@@ -1,18 +1,17 @@
 //! Sends content as a response body in pieces, so that it is never in memory as a whole. The file stays open as long as
 //! the client reads.
 
-use std::io::SeekFrom;
+use std::io::{Read, Seek, SeekFrom};
 
 use axum::body::{Body, Bytes};
 
-use super::Readable;
-use crate::http::answers::Sending;
-use crate::http::pieces::{BrokenOff, Outlet, PIECE_BYTES};
+use crate::answers::Sending;
+use crate::pieces::{BrokenOff, Outlet, PIECE_BYTES};
 
 /// Sends `length` bytes from the position `first` and reads only one piece ahead. It stops if the client disconnects or
 /// does not read for too long.
-pub(crate) fn stream(
-    content: Box<dyn Readable>,
+pub fn stream(
+    content: impl Read + Seek + Send + 'static,
     first: u64,
     length: u64,
     sending: Sending,
@@ -24,7 +23,7 @@ pub(crate) fn stream(
 }
 
 async fn send(
-    mut content: Box<dyn Readable>,
+    mut content: impl Read + Seek + Send + 'static,
     first: u64,
     length: u64,
     outlet: &mut Outlet,
@@ -33,7 +32,7 @@ async fn send(
     while at < end {
         let n = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
         let reading = tokio::task::spawn_blocking(move || {
-            let piece = read(&mut *content, at, n);
+            let piece = read(&mut content, at, n);
             (content, piece)
         });
         let (back, piece) = reading.await.map_err(|_| BrokenOff)?;
@@ -49,7 +48,7 @@ async fn send(
     Ok(())
 }
 
-fn read(content: &mut dyn Readable, at: u64, n: usize) -> std::io::Result<Bytes> {
+fn read(content: &mut (impl Read + Seek), at: u64, n: usize) -> std::io::Result<Bytes> {
     let mut piece = vec![0; n];
     content.seek(SeekFrom::Start(at))?;
     content.read_exact(&mut piece)?;
@@ -58,16 +57,16 @@ fn read(content: &mut dyn Readable, at: u64, n: usize) -> std::io::Result<Bytes>
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Cursor, Read, Seek};
+    use std::io::Cursor;
     use std::sync::Arc;
     use std::time::Duration;
 
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::http::Options;
-    use crate::http::answers::Answers;
-    use crate::http::shares::Client;
+    use crate::Options;
+    use crate::answers::Answers;
+    use leasehold_auth::shares::Client;
 
     /// A file of zeros; the reference count of `_is_open` shows whether it is open.
     struct Opened {

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, Uri};
 use ipnet::IpNet;
 use leasehold_auth::url;
 
-use crate::door::Peer;
+use crate::request::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -23,14 +23,14 @@ pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
 }
 
 /// `https://host:port` as the client knows us; empty if nobody said.
-pub(crate) fn base(parts: &Parts, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> String {
+pub fn base(parts: &Parts, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> String {
     let Reached { scheme, host } = reached(&parts.headers, &parts.uri, peer, is_tls, trusted);
     host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
 /// Could nobody on the way listen? It came over TLS, also to a trusted proxy if that says so; or from this machine to
 /// an address of this machine, and by no proxy.
-pub(crate) fn is_private(
+pub fn is_private(
     headers: &HeaderMap,
     uri: &Uri,
     peer: Peer,
@@ -46,7 +46,7 @@ pub(crate) fn is_private(
 }
 
 /// How whoever asks reached the server, as far as it can know: `http` or `https`.
-pub(crate) fn reached_by(
+pub fn reached_by(
     headers: &HeaderMap,
     uri: &Uri,
     peer: Peer,
@@ -75,7 +75,7 @@ fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, is_tls: bool, trusted: &[
 
 /// The address of whoever asks: the other end of the connection, or behind trusted proxies whom the first of them
 /// names.
-pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
+pub fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
     let peer = peer.address();
     let named = |hops: Vec<Hop>| {
         let mut from = peer;

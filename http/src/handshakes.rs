@@ -10,7 +10,7 @@ use leasehold_base::sync::lock;
 use tokio::sync::Notify;
 
 /// All that are under way.
-pub(crate) struct Handshakes {
+pub struct Handshakes {
     n_max: usize,
     under_way: Mutex<UnderWay>,
 }
@@ -30,7 +30,8 @@ pub(super) struct Handshake {
 }
 
 impl Handshakes {
-    pub(crate) fn new(n_max: usize) -> Arc<Self> {
+    /// Creates the limit of handshakes at the same time.
+    pub fn new(n_max: usize) -> Arc<Self> {
         Arc::new(Self { n_max: n_max.max(1), under_way: Mutex::default() })
     }
 

@@ -3,12 +3,12 @@
 use leasehold_base::text::is_hidden;
 
 /// The text as a browser shows it, whatever is in it. What cannot be seen becomes a sign that there was something.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     escape_but(text, |_| false)
 }
 
 /// The same of a text that has lines.
-pub(crate) fn escape_lines(text: &str) -> String {
+pub fn escape_lines(text: &str) -> String {
     escape_but(text, |c| c == '\n' || c == '\t')
 }
 

@@ -1,45 +1,58 @@
-//! HTTP: connections, bodies and everything else the dialects share.
+//! The HTTP side of a server: listeners, TLS, connections, bodies, and what is counted, logged and audited.
+//!
+//! It knows none of the protocols that are spoken over it: a [`Handler`] answers requests and conversations.
 
-pub(crate) mod accept;
+pub mod accept;
 mod activity;
 mod answer;
-pub(crate) mod answers;
+pub mod answers;
 mod aside;
-pub(crate) mod body;
+pub mod audit;
+pub mod body;
+pub mod client;
 mod connection;
 mod conversation;
-pub(crate) mod forwarded;
+mod dialect_names;
+mod file;
+pub mod forwarded;
 mod frames;
-pub(crate) mod handshakes;
+mod handler;
+pub mod handshakes;
 mod head;
-pub(crate) mod html;
+pub mod html;
 mod intake;
 mod line;
 mod lingering;
 mod listen;
-pub(crate) mod media;
-pub(crate) mod mistake;
-pub(crate) mod opening;
+pub mod media;
+pub mod metrics;
+pub mod mistake;
+pub mod opening;
 mod options;
 mod outgoing;
-pub(crate) mod pieces;
-pub(crate) mod places;
+pub mod pieces;
+pub mod places;
 mod proxy_header;
-pub(crate) mod shares;
+pub mod request;
 mod socket;
-pub(crate) mod spelled;
+pub mod spelled;
 mod streams;
-pub(crate) mod tls;
+pub mod tls;
+pub mod trace;
 mod tracked;
 mod unix;
 mod wire;
-pub(crate) mod worker;
+pub mod worker;
 
-pub(crate) use answer::json;
-pub use conversation::Conversation;
-pub(crate) use conversation::Heard;
+pub use answer::json;
+pub use connection::{PING_EVERY, bytes_per_request};
+pub use conversation::{Conversation, Heard};
+pub use dialect_names::DialectNames;
+pub use file::stream;
+pub use handler::{Handler, Passage};
 pub use ipnet::IpNet;
 pub use leasehold_auth::parse_network;
+pub use line::Line;
 pub use listen::Listen;
 pub use options::Options;
 pub use streams::Stream;

@@ -23,7 +23,7 @@ use super::wire::Wire;
 const RECORD_BYTES_MAX: usize = 16 * 1024;
 
 /// What HTTP is spoken over.
-pub(super) struct Line {
+pub struct Line {
     kind: Kind,
     outgoing: Arc<Outgoing>,
     /// Checks the bytes that are read, if they are HTTP/1.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::shares::Taken;
+use leasehold_auth::shares::Taken;
 use super::wire::Wire;
 
 /// A connection without a place, which got its last response and is read for a while.

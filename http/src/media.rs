@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, header};
 
 /// How much any of these kinds is wanted, from 0 (not at all) to 1. A kind that is not named is not wanted here:
 /// whoever offers it says what stands for it (`text/*`, `*/*`).
-pub(crate) fn quality(headers: &HeaderMap, kinds: &[&str]) -> f32 {
+pub fn quality(headers: &HeaderMap, kinds: &[&str]) -> f32 {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges = values.flat_map(|value| value.split(',')).filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);

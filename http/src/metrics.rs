@@ -16,13 +16,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 
-use crate::dialect;
-use issuers::IssuerMetrics;
+use crate::DialectNames;
+pub use issuers::IssuerMetrics;
 use leasehold_engine::NamespaceCounts;
 use leasehold_engine::metrics::{Book, EngineMetrics, NoLabels, ResultLabel, Shown};
 use process::Process;
-use tasks::Tasks;
-pub(crate) use text::Format;
+pub use tasks::Tasks;
+pub use text::Format;
 
 /// What has a budget in bytes.
 const BYTES: [(&str, &str); 5] = [
@@ -46,27 +46,28 @@ struct CommandLabel {
 
 /// Which answers are counted together.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-pub(crate) struct AnswerLabel {
+pub struct AnswerLabel {
     method: &'static str,
     route: String,
     status: u16,
 }
 
 impl AnswerLabel {
-    pub(crate) fn new(method: &'static str, route: &str, status: u16) -> Self {
+    /// Returns the label of answers with this status to requests of this method and route.
+    pub fn new(method: &'static str, route: &str, status: u16) -> Self {
         Self { method, route: route.into(), status }
     }
 }
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub struct Load {
     /// Active leases.
-    pub(crate) n_held: i64,
+    pub n_held: i64,
     /// Waiting leases.
-    pub(crate) n_waiting: i64,
+    pub n_waiting: i64,
     /// Leases that were granted since the start.
-    pub(crate) n_granted: u64,
+    pub n_granted: u64,
 }
 
 /// Everything that is counted.
@@ -75,7 +76,8 @@ pub struct Metrics {
     process: Process,
     /// What the engine counts.
     pub engine: Arc<EngineMetrics>,
-    pub(crate) tasks: Tasks,
+    /// What is in progress.
+    pub tasks: Tasks,
     webhooks: Family<ResultLabel, Counter>,
     webhook_queue: Gauge,
     /// Of the one that has backups; nothing is shown of others.
@@ -100,9 +102,9 @@ pub struct Metrics {
     /// All HTTP/2 requests, including refused ones whose response is not taken.
     pub streams_open: Gauge,
     /// For how long the auth file or one it names could not be used, in seconds.
-    pub(crate) auth_stale: Family<NoLabels, Gauge>,
+    pub auth_stale: Family<NoLabels, Gauge>,
     /// For how long the certificate or its key could not be used, in seconds.
-    pub(crate) tls_stale: Family<NoLabels, Gauge>,
+    pub tls_stale: Family<NoLabels, Gauge>,
     unopened: Family<ReasonLabel, Counter>,
     malformed_names: Counter,
     audit_failures: Family<NoLabels, Counter>,
@@ -110,15 +112,16 @@ pub struct Metrics {
     audit_left_out: Family<NoLabels, Counter>,
     audit_failing: Family<NoLabels, Gauge>,
     redis: Family<CommandLabel, Counter>,
-    pub(crate) issuers: IssuerMetrics,
+    /// The issuers of tokens.
+    pub issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
     /// Answers to requests, by route and status.
-    pub(crate) answers: Family<AnswerLabel, Counter>,
+    pub answers: Family<AnswerLabel, Counter>,
 }
 
 impl Metrics {
     /// Everything at zero.
-    pub fn new() -> Self {
+    pub fn new(names: DialectNames) -> Self {
         let mut book = Book::default();
         let build = [
             ("version", env!("CARGO_PKG_VERSION")),
@@ -129,7 +132,7 @@ impl Metrics {
         ];
         book.add("leasehold_build", "Which server this is", Info::new(build));
         let process = Process::register(&mut book);
-        let dialects = dialect::ALL.iter().map(|known| (known.number(), known.to_string()));
+        let dialects = names.0.iter().map(|(number, name)| (*number, (*name).to_owned()));
         let engine = EngineMetrics::register(&mut book, &dialects.collect::<Vec<_>>());
         let tasks = Tasks::register(&mut book);
         let metrics = Self {
@@ -251,7 +254,7 @@ impl Metrics {
     }
 
     /// What there is to do, for charts.
-    pub(crate) fn load(&self) -> Load {
+    pub fn load(&self) -> Load {
         let n_granted = self.engine.ops.n_granted();
         Load {
             n_held: self.engine.leases_held.get(),
@@ -266,7 +269,7 @@ impl Metrics {
     }
 
     /// As `/metrics` shows it; with what there is in each namespace, if whoever asks may know.
-    pub(crate) fn show(&self, format: Format, namespaces: Option<&NamespaceCounts>) -> String {
+    pub fn show(&self, format: Format, namespaces: Option<&NamespaceCounts>) -> String {
         self.process.observe();
         let mut text = String::new();
         self.book.write(&mut text);
@@ -286,39 +289,41 @@ impl Metrics {
     }
 
     /// A connection ended before its first request could be sent.
-    pub(crate) fn count_unopened(&self, reason: &'static str) {
+    pub fn count_unopened(&self, reason: &'static str) {
         self.unopened.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// A command of a Redis client was answered.
-    pub(crate) fn count_redis(&self, command: &'static str, is_error: bool) {
+    pub fn count_redis(&self, command: &'static str, is_error: bool) {
         let result = if is_error { "error" } else { "ok" };
         self.redis.get_or_create(&CommandLabel { command, result }).inc();
     }
 
     /// So many spans of traces were sent, could not be, or were dropped.
-    pub(crate) fn count_spans(&self, result: &'static str, n: u64) {
+    pub fn count_spans(&self, result: &'static str, n: u64) {
         self.spans.get_or_create(&ResultLabel { result }).inc_by(n);
     }
 
     /// A client's certificate has so many names that say nothing.
-    pub(crate) fn count_malformed_names(&self, n: usize) {
+    pub fn count_malformed_names(&self, n: usize) {
         self.malformed_names.inc_by(n as u64);
     }
 
-    pub(crate) fn count_webhook(&self, is_delivered: bool) {
+    /// A note was delivered to the webhook, or was not.
+    pub fn count_webhook(&self, is_delivered: bool) {
         let result = if is_delivered { "success" } else { "fail" };
         self.webhooks.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// How many notes wait for the webhook, and how many it never got to.
-    pub(crate) fn observe_notes(&self, (n_waiting, n_dropped): (usize, u64)) {
+    pub fn observe_notes(&self, (n_waiting, n_dropped): (usize, u64)) {
         self.webhook_queue.set(n_waiting as i64);
         let dropped = self.webhooks.get_or_create(&ResultLabel { result: "dropped" });
         dropped.inc_by(n_dropped.saturating_sub(dropped.get()));
     }
 
-    pub(crate) fn observe_audit(&self, counts: crate::audit::Counts) {
+    /// Shows the counts of the audit files.
+    pub fn observe_audit(&self, counts: crate::audit::Counts) {
         let failures = self.audit_failures.get_or_create(&[]);
         failures.inc_by(counts.n_failures.saturating_sub(failures.get()));
         let lost = self.audit_lost.get_or_create(&[]);
@@ -328,15 +333,17 @@ impl Metrics {
         self.audit_failing.get_or_create(&[]).set(i64::from(counts.is_failing));
     }
 
-    pub(crate) fn observe_backups(&self, age: Duration, n_failures: u64) {
+    /// Shows how old the latest backup is, and how many failed.
+    pub fn observe_backups(&self, age: Duration, n_failures: u64) {
         self.backup_age.get_or_create(&[]).set(age.as_secs() as i64);
         let known = self.backup_failures.get_or_create(&[]);
         known.inc_by(n_failures.saturating_sub(known.get()));
     }
 }
 
+/// Metrics that know no protocol, for tests.
 impl Default for Metrics {
     fn default() -> Self {
-        Self::new()
+        Self::new(DialectNames(&[]))
     }
 }

@@ -4,7 +4,7 @@
 const SHOWN_CHARS_MAX: usize = 100;
 
 /// "invalid type: string "5", expected u64" is the parser's view; "must be a whole number, got string "5"" is ours.
-pub(crate) fn in_words(parser_says: &str) -> String {
+pub fn in_words(parser_says: &str) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant "];
     let wrong = kinds.iter().find_map(|kind| {
         let rest = parser_says.strip_prefix(kind)?;
@@ -61,7 +61,7 @@ fn number(why: &str) -> &str {
 }
 
 /// As much of a wrong value as is shown again.
-pub(crate) fn shortened(got: &str) -> String {
+pub fn shortened(got: &str) -> String {
     let mut shown: String = got.chars().take(SHOWN_CHARS_MAX).collect();
     if shown.len() < got.len() {
         shown.push('…');

@@ -17,24 +17,28 @@ use super::places::Place;
 use super::proxy_header;
 use super::tls::{self, Demand, Tls};
 use super::wire::Wire;
-use crate::dialect;
-use crate::door::{Link, Peer, Visitor};
-use crate::peer::{OPENING, OPENING_BYTES_MAX};
+use crate::request::{Link, Peer, Visitor};
+
+/// The start of the first line of a connection that another server of the cluster forwards. HTTP/2 connections start
+/// differently.
+pub const FORWARDED: &[u8] = b"LEASEHOLD ";
+/// Maximum length of that line.
+pub const FORWARDED_BYTES_MAX: usize = 16 * 1024;
 
 /// A listener, as its connections know it.
-pub(crate) struct Port {
+pub struct Port<P> {
     /// What it is encrypted by, if it is.
-    pub(crate) tls: Option<Arc<Tls>>,
+    pub tls: Option<Arc<Tls>>,
     /// Of a Unix socket.
-    pub(crate) unix_path: Option<Arc<Path>>,
+    pub unix_path: Option<Arc<Path>>,
     /// It only answers `/metrics` and health checks.
-    pub(crate) is_for_metrics: bool,
+    pub is_for_metrics: bool,
     /// It only answers the other servers of a shared store.
-    pub(crate) is_for_peers: bool,
+    pub is_for_peers: bool,
     /// Those under way, of all listeners.
-    pub(crate) handshakes: Arc<Handshakes>,
-    /// The dialect that is spoken there; `None`: HTTP.
-    pub(crate) dialect: Option<dialect::Listener>,
+    pub handshakes: Arc<Handshakes>,
+    /// The protocol that is spoken there; `None`: HTTP.
+    pub protocol: Option<P>,
 }
 
 /// A connection that can be spoken over.
@@ -87,7 +91,7 @@ impl fmt::Display for Unopened {
     }
 }
 
-impl Port {
+impl<P> Port<P> {
     /// Opens a connection, within the time it has.
     pub(super) async fn open(
         &self,
@@ -180,11 +184,11 @@ fn opened(
 async fn first_line(wire: &Wire) -> io::Result<Option<Vec<u8>>> {
     let Some(stream) = wire.socket().tcp() else { return Ok(None) };
     let mut first = [0];
-    let is_passed_on = stream.peek(&mut first).await? == 1 && OPENING.starts_with(&first);
+    let is_passed_on = stream.peek(&mut first).await? == 1 && FORWARDED.starts_with(&first);
     if !is_passed_on {
         return Ok(None);
     }
-    proxy_header::line(stream, OPENING_BYTES_MAX).await.map(Some)
+    proxy_header::line(stream, FORWARDED_BYTES_MAX).await.map(Some)
 }
 
 /// Whom a load balancer speaks for, with a place of its own.

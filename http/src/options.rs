@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::forwarded::is_in;
+use super::places::network;
 
 /// What a connection may do.
 #[derive(Clone, Debug)]
@@ -134,14 +135,20 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the network that anonymous clients of this address are counted in; `None` if it is exempt.
+    pub fn network_of(&self, address: IpAddr) -> Option<IpAddr> {
+        (!self.is_exempt(address)).then(|| network(address))
+    }
+
     /// Is the number of connections from this address unlimited?
-    pub(crate) fn is_exempt(&self, peer: IpAddr) -> bool {
+    pub fn is_exempt(&self, peer: IpAddr) -> bool {
         let Self { connections_per_peer_exempt, trusted_proxies, proxy_protocol_from, .. } = self;
         let exempt = [connections_per_peer_exempt, trusted_proxies, proxy_protocol_from];
         exempt.into_iter().any(|networks| is_in(networks, peer))
     }
 
-    pub(crate) fn n_workers(&self) -> usize {
+    /// Returns the number of threads that serve connections.
+    pub fn n_workers(&self) -> usize {
         match self.workers {
             0 => std::thread::available_parallelism().map_or(1, NonZero::get),
             n => n,

@@ -15,13 +15,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::answers::Sending;
 
 /// As much as an answer may have to be sent whole, and about as much as one piece has.
-pub(crate) const PIECE_BYTES: usize = 64 * 1024;
+pub const PIECE_BYTES: usize = 64 * 1024;
 
 /// Why an answer breaks off. Its client sees that it did.
-pub(crate) struct BrokenOff;
+pub struct BrokenOff;
 
 /// A body that is being sent.
-pub(crate) struct Outlet {
+pub struct Outlet {
     sender: mpsc::Sender<Parcel>,
     sending: Sending,
     /// What was sent last; it may not be taken yet.
@@ -29,7 +29,7 @@ pub(crate) struct Outlet {
 }
 
 /// A list in JSON that is being sent.
-pub(crate) struct Pieces {
+pub struct Pieces {
     outlet: Outlet,
     piece: Vec<u8>,
     is_first: bool,
@@ -41,7 +41,7 @@ type Parcel = Arc<Mutex<Option<Bytes>>>;
 
 impl Outlet {
     /// A body of what `make` sends.
-    pub(crate) fn body<F>(sending: Sending, make: impl FnOnce(Self) -> F) -> Body
+    pub fn body<F>(sending: Sending, make: impl FnOnce(Self) -> F) -> Body
     where
         F: Future<Output = Result<(), BrokenOff>> + Send + 'static,
     {
@@ -60,7 +60,7 @@ impl Outlet {
     }
 
     /// Sends one more piece, when the one before is taken.
-    pub(crate) async fn send(&mut self, piece: Bytes) -> Result<(), BrokenOff> {
+    pub async fn send(&mut self, piece: Bytes) -> Result<(), BrokenOff> {
         self.room().await?;
         let parcel = Parcel::new(Mutex::new(Some(piece)));
         self.last = Some(parcel.clone());
@@ -68,7 +68,7 @@ impl Outlet {
     }
 
     /// Waits until what was sent before is taken, but not for ever.
-    pub(crate) async fn room(&mut self) -> Result<(), BrokenOff> {
+    pub async fn room(&mut self) -> Result<(), BrokenOff> {
         let room = tokio::time::timeout(self.sending.patience, self.sender.reserve()).await;
         if room.is_ok_and(|room| room.is_ok()) {
             return Ok(());
@@ -80,7 +80,7 @@ impl Outlet {
 
 impl Pieces {
     /// Answers with what `make` sends, which begins with `opening`.
-    pub(crate) fn answer<F>(
+    pub fn answer<F>(
         sending: Sending,
         opening: &str,
         make: impl FnOnce(Self) -> F,
@@ -97,7 +97,7 @@ impl Pieces {
     }
 
     /// One more in the list. Returns when it is as good as sent.
-    pub(crate) async fn item(&mut self, item: &impl Serialize) -> Result<(), BrokenOff> {
+    pub async fn item(&mut self, item: &impl Serialize) -> Result<(), BrokenOff> {
         if !std::mem::take(&mut self.is_first) {
             self.piece.push(b',');
         }
@@ -106,7 +106,7 @@ impl Pieces {
     }
 
     /// The list is complete; this comes after it. Returns when all of it was taken.
-    pub(crate) async fn end(mut self, closing: &str) -> Result<(), BrokenOff> {
+    pub async fn end(mut self, closing: &str) -> Result<(), BrokenOff> {
         self.piece.extend_from_slice(closing.as_bytes());
         self.send().await?;
         self.outlet.room().await
@@ -129,9 +129,9 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::http::Options;
-    use crate::http::answers::Answers;
-    use crate::http::shares::Client;
+    use crate::Options;
+    use crate::answers::Answers;
+    use leasehold_auth::shares::Client;
 
     async fn numbers(mut pieces: Pieces) -> Result<(), BrokenOff> {
         for n in 0..100_000 {

@@ -21,10 +21,10 @@ use super::Options;
 use super::activity::Activity;
 use super::intake::charged_bytes;
 use super::lingering::Lingering;
-use super::shares::{Client, Shares};
+use leasehold_auth::shares::{Client, Shares};
 use super::streams::{Stream, Streams};
 use super::wire::Wire;
-use crate::door::Peer;
+use crate::request::Peer;
 use crate::metrics::Metrics;
 use leasehold_store::Health;
 
@@ -40,7 +40,7 @@ const HEADS_FREED_SHARE: i64 = 16;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// All of them.
-pub(crate) struct Places {
+pub struct Places {
     options: Options,
     /// Whether this server is to take no more connections.
     health: Arc<Health>,
@@ -78,7 +78,7 @@ struct OfPeer {
 }
 
 /// One place, until it is dropped.
-pub(crate) struct Place {
+pub struct Place {
     places: Arc<Places>,
     number: usize,
     /// None for those who may have as many as they like.
@@ -121,7 +121,8 @@ impl NoPlace {
 }
 
 impl Places {
-    pub(crate) fn new(options: Options, health: Arc<Health>, metrics: &Metrics) -> Arc<Self> {
+    /// Creates the places that these options allow.
+    pub fn new(options: Options, health: Arc<Health>, metrics: &Metrics) -> Arc<Self> {
         let streams = Streams::new(&options, metrics);
         let lingering_max = options.lingering_max;
         Arc::new(Self {

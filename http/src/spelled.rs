@@ -6,7 +6,7 @@ use leasehold_base::text::is_hidden;
 
 /// The name itself; or in quotation marks, as JSON writes it, if it has something that cannot be written, or begins
 /// with such a mark. So no two names are spelled the same.
-pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
+pub fn spelled(name: &str) -> Cow<'_, str> {
     if !name.starts_with('"') && !name.contains(is_hidden) {
         return Cow::Borrowed(name);
     }
@@ -25,7 +25,7 @@ pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
 }
 
 /// The name that is spelled like this. What is no such spelling stands for itself.
-pub(crate) fn meant(spelled: &str) -> Cow<'_, str> {
+pub fn meant(spelled: &str) -> Cow<'_, str> {
     let unquoted = spelled.starts_with('"').then(|| serde_json::from_str(spelled).ok()).flatten();
     unquoted.map_or(Cow::Borrowed(spelled), Cow::Owned)
 }

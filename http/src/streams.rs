@@ -25,7 +25,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::Options;
 use super::activity::Activity;
-use super::shares::{Client, Full, Shares, Taken};
+use leasehold_auth::shares::{Client, Full, Shares, Taken};
 use super::wire::{DISCARDED_BYTES_MAX, DISCARDING_MAX, SILENCE_MAX};
 use crate::metrics::Metrics;
 
@@ -116,7 +116,7 @@ impl Streams {
 
 impl Stream {
     /// Counts the request for this client, unless it already counts for one; `false` if there is no room.
-    pub(crate) fn enter(&self, client: &Client) -> bool {
+    pub fn enter(&self, client: &Client) -> bool {
         let Entry { streams, claim, .. } = &*self.0;
         let mut claim = lock(claim);
         if let Claim::Unknown = *claim {
@@ -132,7 +132,7 @@ impl Stream {
     }
 
     /// Why there was no room for the request.
-    pub(crate) fn refused(&self) -> Option<Full> {
+    pub fn refused(&self) -> Option<Full> {
         match *lock(&self.0.claim) {
             Claim::Refused(full) => Some(full),
             _ => None,

@@ -21,40 +21,50 @@ use super::opening::{Port, Unopened};
 use super::places::Place;
 use super::socket::Unserved;
 use super::wire::Wire;
-use crate::door::{Door, Peer};
+use super::Handler;
+use crate::request::Peer;
 use crate::metrics::Metrics;
 
 /// A connection nobody serves yet.
-pub(super) struct Accepted {
+pub(super) struct Accepted<P> {
     pub(super) socket: Unserved,
     pub(super) peer: Peer,
     pub(super) place: Place,
-    pub(super) port: Arc<Port>,
+    pub(super) port: Arc<Port<P>>,
 }
 
 /// What one worker needs.
-pub(crate) struct Work {
-    pub(crate) door: Door,
-    pub(crate) engine: EngineHandle,
-    pub(crate) mailbox: Mailbox,
-    pub(crate) options: Options,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) stop: watch::Receiver<bool>,
+pub struct Work<H> {
+    /// Answers what comes.
+    pub handler: H,
+    /// The engine, with the mailbox of this worker.
+    pub engine: EngineHandle,
+    /// Where the engine's answers arrive.
+    pub mailbox: Mailbox,
+    /// The limits of connections.
+    pub options: Options,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Says when to stop.
+    pub stop: watch::Receiver<bool>,
     /// How long what is in progress may take to finish at the end.
-    pub(crate) patience: Duration,
+    pub patience: Duration,
 }
 
 /// All of them.
-pub(crate) struct Workers {
-    all: Vec<(mpsc::UnboundedSender<Accepted>, JoinHandle<()>)>,
+pub struct Workers<P> {
+    all: Vec<(mpsc::UnboundedSender<Accepted<P>>, JoinHandle<()>)>,
     /// Counts on, also beyond their number.
     next: AtomicUsize,
 }
 
-impl Workers {
+impl<P: Copy + Send + Sync + 'static> Workers<P> {
     /// Starts one for each piece of work.
-    pub(crate) fn start(work: impl IntoIterator<Item = Work>) -> io::Result<Self> {
-        let start = |(n, work): (usize, Work)| {
+    pub fn start<H>(work: impl IntoIterator<Item = Work<H>>) -> io::Result<Self>
+    where
+        H: Handler<Protocol = P>,
+    {
+        let start = |(n, work): (usize, Work<H>)| {
             let runtime = runtime::on_this_thread()?;
             let (sender, accepted) = mpsc::unbounded_channel();
             let serve = move || runtime.block_on(serve(work, accepted));
@@ -67,7 +77,7 @@ impl Workers {
     }
 
     /// Gives it to each in turn.
-    pub(super) fn hand(&self, accepted: Accepted) {
+    pub(super) fn hand(&self, accepted: Accepted<P>) {
         let worker = self.next.fetch_add(1, Relaxed) % self.all.len();
         // It listens for as long as it is not told to finish.
         let _ = self.all[worker].0.send(accepted);
@@ -83,19 +93,22 @@ impl Workers {
 }
 
 /// One worker's life.
-async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
-    let Work { door, engine, mailbox, options, metrics, stop, patience } = work;
+async fn serve<H: Handler>(
+    work: Work<H>,
+    mut accepted: mpsc::UnboundedReceiver<Accepted<H::Protocol>>,
+) {
+    let Work { handler, engine, mailbox, options, metrics, stop, patience } = work;
     tokio::spawn(mailbox.deliver());
     tokio::spawn(engine.flush());
     tokio::spawn(engine.wake_readers());
     drop(engine);
     let mut connections = JoinSet::new();
     while let Some(accepted) = accepted.recv().await {
-        let (door, options, stop) = (door.clone(), options.clone(), stop.clone());
+        let (handler, options, stop) = (handler.clone(), options.clone(), stop.clone());
         let metrics = metrics.clone();
         connections.spawn(async move {
             metrics.connections.inc();
-            serve_one(accepted, door, &options, stop, &metrics).await;
+            serve_one(accepted, handler, &options, stop, &metrics).await;
             metrics.connections.dec();
         });
         while connections.try_join_next().is_some() {}
@@ -106,9 +119,9 @@ async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
     }
 }
 
-async fn serve_one(
-    accepted: Accepted,
-    door: Door,
+async fn serve_one<H: Handler>(
+    accepted: Accepted<H::Protocol>,
+    handler: H,
     options: &Options,
     mut stop: watch::Receiver<bool>,
     metrics: &Metrics,
@@ -135,14 +148,14 @@ async fn serve_one(
                 metrics.count_malformed_names(n_malformed);
                 tracing::warn!(%peer, n_malformed, "a client certificate has names that are none");
             }
-            match (port.dialect, opened.first_line.is_some()) {
-                (Some(dialect), _) => {
-                    conversation::serve(opened, place, door.app().clone(), dialect, stop).await;
+            match (port.protocol, opened.first_line.is_some()) {
+                (Some(protocol), _) => {
+                    conversation::serve(opened, place, handler, protocol, stop).await;
                 }
                 (None, true) => {
-                    conversation::serve_for_peer(opened, place, door.app().clone(), stop).await;
+                    conversation::serve_for_peer(opened, place, handler, stop).await;
                 }
-                (None, false) => connection::serve(opened, place, door, options, stop).await,
+                (None, false) => connection::serve(opened, place, handler, options, stop).await,
             }
         }
         Err(why) => {

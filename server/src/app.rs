@@ -1,17 +1,19 @@
 //! What every handler can reach, and the routes that belong to no dialect.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header, request};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
+use leasehold_auth::shares::Client;
 use leasehold_auth::{Caller, Gate};
 use leasehold_core::{LeaseNumber, Limits, LockKey, RetryHint};
 use leasehold_engine::{
@@ -29,6 +31,7 @@ use crate::dialect::{self, Dialect, dav, files};
 use crate::door::{self, Arrival};
 use crate::http;
 use crate::http::answers::Answers;
+use crate::http::client;
 use crate::metrics::{Format, Metrics};
 use crate::peer::{self, Peers, Relay};
 use crate::trace::Tracer;
@@ -215,7 +218,7 @@ impl App {
             None => content::Local::temporary(quota)?,
         };
         let content =
-            Some(content::Store::new(Arc::new(local), self.http.uploads_max, self.metrics.clone()));
+            Some(content::Store::new(Arc::new(local), self.http.uploads_max, Arc::new(Uploads(self.metrics.clone()))));
         Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 
@@ -224,6 +227,49 @@ impl App {
         let (engine, mailbox) = self.engine.with_mailbox();
         let relay = self.relay.as_ref().map(|relay| Arc::new(relay.another()));
         (Self(Arc::new(Parts { engine, relay, ..Parts::clone(self) })), mailbox)
+    }
+}
+
+/// Counts uploads in the metrics.
+struct Uploads(Arc<Metrics>);
+
+impl content::Observer for Uploads {
+    fn upload_began(&self) {
+        self.0.tasks.uploads.inc();
+    }
+
+    fn upload_ended(&self) {
+        self.0.tasks.uploads.dec();
+    }
+
+    fn upload_refused(&self) {
+        self.0.engine.refusals.count("uploads");
+    }
+}
+
+impl content::Naming for App {
+    fn namespace(&self) -> &Arc<str> {
+        &self.dialect.files.namespace
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut request::Parts, _: &App) -> Result<Self, Infallible> {
+        Ok(Arrival::of(parts).caller.clone())
+    }
+}
+
+impl FromRequestParts<App> for Client {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut request::Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(client::of_request(&app.http, parts))
     }
 }
 

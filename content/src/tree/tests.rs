@@ -6,7 +6,7 @@ use leasehold_auth::Caller;
 use leasehold_core::LockKey;
 
 use super::*;
-use crate::content::{Content, Local, Quota, ToRead};
+use crate::{Content, Local, Quota, ToRead};
 
 const FILE: &str = "/box/in/f";
 

@@ -11,7 +11,8 @@ use leasehold_store::{Cursor, EventId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::dialect;
+use crate::DialectNames;
+use leasehold_engine::owner::shown;
 
 /// Maximum characters of a client's claim.
 const CLAIMED_CHARS_MAX: usize = 256;
@@ -20,16 +21,19 @@ const NAME_CHARS_MAX: usize = 4096;
 
 /// A request that was refused for lack of authentication, of rights or of quota.
 #[derive(Debug)]
-pub(crate) struct Refused<'a> {
-    pub(crate) by: By,
-    pub(crate) status: u16,
-    pub(crate) method: &'a str,
+pub struct Refused<'a> {
+    /// Who asked.
+    pub by: By,
+    /// The status of the response.
+    pub status: u16,
+    /// The method of the request.
+    pub method: &'a str,
     /// The route pattern, never the path, which might contain a secret.
-    pub(crate) route: &'a str,
+    pub route: &'a str,
     /// The right and the lock that were denied, if the request got that far.
-    pub(crate) wanted: Option<(Right, LockKey)>,
+    pub wanted: Option<(Right, LockKey)>,
     /// The request id that the client claims.
-    pub(crate) request_id: Option<&'a str>,
+    pub request_id: Option<&'a str>,
 }
 
 /// The outcome of a [`Mismatch`].
@@ -37,7 +41,7 @@ pub(super) const MISMATCH: &str = "proof-mismatch";
 
 /// The kind of an act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The server, and what operators take from others.
     Admin,
     /// Sign-ins and sessions.
@@ -48,7 +52,7 @@ pub(crate) enum Kind {
 
 /// An act with its own audit line, in addition to the lines about leases.
 #[derive(Clone, Debug)]
-pub(crate) struct Act {
+pub struct Act {
     kind: Kind,
     act: &'static str,
     by: By,
@@ -58,11 +62,13 @@ pub(crate) struct Act {
 }
 
 impl Act {
-    pub(crate) fn new(act: &'static str, by: By) -> Self {
+    /// An act of an operator.
+    pub fn new(act: &'static str, by: By) -> Self {
         Self::of(Kind::Admin, act, by)
     }
 
-    pub(crate) fn of(kind: Kind, act: &'static str, by: By) -> Self {
+    /// An act of this kind.
+    pub fn of(kind: Kind, act: &'static str, by: By) -> Self {
         Self { kind, act, by, lock: None, detail: Map::new(), claimed: Map::new() }
     }
 
@@ -71,19 +77,19 @@ impl Act {
     }
 
     /// Sets the lock that the act is about.
-    pub(crate) fn on(mut self, lock: &LockKey) -> Self {
+    pub fn on(mut self, lock: &LockKey) -> Self {
         self.lock = Some(lock.clone());
         self
     }
 
     /// Adds a fact that the server has verified.
-    pub(crate) fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.detail.insert(name.into(), value.into());
         self
     }
 
     /// Adds a claim of the client that the server has not verified.
-    pub(crate) fn claimed(mut self, name: &str, text: Option<&str>) -> Self {
+    pub fn claimed(mut self, name: &str, text: Option<&str>) -> Self {
         if let Some(text) = text {
             self.claimed.insert(name.into(), bounded(text).into());
         }
@@ -141,13 +147,19 @@ struct Holder<'a> {
 }
 
 /// Returns the line for a lease event.
-pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> String {
+pub(super) fn of_fact(
+    names: DialectNames,
+    generation: u64,
+    id: EventId,
+    fact: &Fact,
+    at_ms: i64,
+) -> String {
     let Fact { what, lock, owner, dialect, .. } = fact;
-    let shown = dialect::shown(*dialect, owner);
+    let shown = shown(*dialect, owner);
     let holder = Holder {
         principal: cut(&owner.principal, NAME_CHARS_MAX),
         owner_id: cut(&shown, NAME_CHARS_MAX),
-        dialect: dialect::name_of(*dialect),
+        dialect: names.of(*dialect),
         lease: fact.lease.0,
         token: fact.token.get(),
         waited_ms: fact.waited.as_millis(),

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::DialectNames;
 use leasehold_auth::By;
 use leasehold_base::sync::lock;
 use leasehold_core::Fact;
@@ -25,8 +26,8 @@ use leasehold_store::{Cursor, Event, EventId};
 
 pub use file::rotated;
 use flood::{LeftOut, Rate};
-pub(crate) use line::{Act, Kind, Refused};
-pub(crate) use part::Part;
+pub use line::{Act, Kind, Refused};
+pub use part::Part;
 pub use part::files;
 use sink::Sink;
 
@@ -70,7 +71,7 @@ impl Options {
     }
 
     /// Checks that the files can be opened. Creates nothing.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         Sink::check(self).map(drop)
     }
 }
@@ -106,6 +107,7 @@ impl std::fmt::Display for OnFailure {
 /// The open audit files of a server. Shared by all threads.
 pub struct Audit {
     options: Options,
+    names: DialectNames,
     sink: Mutex<Sink>,
     /// Whether the last write failed.
     is_failing: AtomicBool,
@@ -116,23 +118,24 @@ pub struct Audit {
 
 /// Counters for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Writes that failed.
-    pub(crate) n_failures: u64,
+    pub n_failures: u64,
     /// Lines that were dropped because they could not be written.
-    pub(crate) n_lost: u64,
+    pub n_lost: u64,
     /// Refusals that were counted but not written.
-    pub(crate) n_left_out: u64,
+    pub n_left_out: u64,
     /// Whether the last write failed.
-    pub(crate) is_failing: bool,
+    pub is_failing: bool,
 }
 
 impl Audit {
     /// Opens or creates the files and finds the journal position of the last line.
-    pub fn open(options: Options) -> Result<Arc<Self>, String> {
+    pub fn open(options: Options, names: DialectNames) -> Result<Arc<Self>, String> {
         let sink = Sink::open(&options)?;
         Ok(Arc::new(Self {
             options,
+            names,
             sink: Mutex::new(sink),
             is_failing: AtomicBool::new(false),
             n_failures: AtomicU64::new(0),
@@ -142,7 +145,7 @@ impl Audit {
     }
 
     /// Writes a line for a refused request, unless there were too many.
-    pub(crate) fn refused(&self, refused: &Refused<'_>, wall_ms: i64) {
+    pub fn refused(&self, refused: &Refused<'_>, wall_ms: i64) {
         let outcome = line::outcome_of(refused.status);
         self.refuse(&refused.by, outcome, wall_ms, |after| {
             line::of_refusal(refused, after, wall_ms)
@@ -189,7 +192,7 @@ impl Audit {
     }
 
     /// Writes an act that is not in the journal, or an act of an operator.
-    pub(crate) fn acted(&self, part: Part, act: &Act, wall_ms: i64) {
+    pub fn acted(&self, part: Part, act: &Act, wall_ms: i64) {
         let mut sink = self.sink();
         let line = line::of_act(act, &sink.place(), wall_ms);
         sink.add(part, &line);
@@ -198,7 +201,7 @@ impl Audit {
 
     /// Writes that a caller took leases of other principals away. Such lines of callers that are no operators are kept
     /// like those about operators, up to the limits for refusals; the others are lines about clients.
-    pub(crate) fn took(&self, act: &Act, is_operator: bool, wall_ms: i64) {
+    pub fn took(&self, act: &Act, is_operator: bool, wall_ms: i64) {
         let mut sink = self.sink();
         self.turn(&mut sink, wall_ms);
         let client = (act.principal().clone(), "taken");
@@ -214,7 +217,7 @@ impl Audit {
     }
 
     /// Retries lines that could not be written, and writes how many refusals were left out.
-    pub(crate) fn tend(&self, wall_ms: i64) {
+    pub fn tend(&self, wall_ms: i64) {
         let mut sink = self.sink();
         let has_lines = self.turn(&mut sink, wall_ms);
         if has_lines || self.is_failing.load(Relaxed) {
@@ -237,7 +240,8 @@ impl Audit {
         }
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    /// Returns the counts for metrics.
+    pub fn counts(&self) -> Counts {
         Counts {
             n_failures: self.n_failures.load(Relaxed),
             n_lost: self.n_lost.load(Relaxed),
@@ -282,7 +286,7 @@ impl AuditLog for Audit {
             let before = known.first().map(|event| event.id);
             let older = data.map_or_else(Vec::new, |data| catch_up::read(data, last.id, before));
             for event in older.iter().chain(known).filter(|event| event.id > last.id) {
-                let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
+                let line = line::of_fact(self.names, generation, event.id, &event.fact, event.at_ms);
                 sink.add(Part::Access, &line);
             }
         }
@@ -302,7 +306,7 @@ impl AuditLog for Audit {
         let mut sink = self.sink();
         for (index, fact) in facts.iter().enumerate() {
             let id = EventId { seq, index: index as u32 };
-            sink.add(Part::Access, &line::of_fact(generation, id, fact, at_ms));
+            sink.add(Part::Access, &line::of_fact(self.names, generation, id, fact, at_ms));
             sink.is_at(Cursor { generation, id });
         }
         self.flush(&mut sink);
@@ -315,7 +319,7 @@ impl AuditLog for Audit {
         };
         let after = last.id;
         for event in events.filter(|event| event.id > after) {
-            let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
+            let line = line::of_fact(self.names, generation, event.id, &event.fact, event.at_ms);
             sink.add(Part::Access, &line);
             last = Cursor { generation, id: event.id };
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// One of the audit files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Part {
+pub enum Part {
     /// Acts of clients on leases, sessions and content. The file named in the settings.
     Access,
     /// Acts of the server, acts and sign-ins of operators, and revocations of other principals' leases.

@@ -20,7 +20,7 @@ struct FetchLabel {
 }
 
 /// All metrics of issuers.
-pub(crate) struct IssuerMetrics {
+pub struct IssuerMetrics {
     n_keys: Family<IssuerLabel, Gauge>,
     n_tokens: Family<IssuerLabel, Gauge>,
     keys_age: Family<IssuerLabel, Gauge>,
@@ -48,7 +48,7 @@ impl IssuerMetrics {
     }
 
     /// Updates the gauges from the state of all issuers, and drops issuers that are no longer in the auth file.
-    pub(crate) fn observe(&self, issuers: Vec<(String, IssuerState)>) {
+    pub fn observe(&self, issuers: Vec<(String, IssuerState)>) {
         self.n_keys.clear();
         self.n_tokens.clear();
         self.keys_age.clear();

@@ -7,7 +7,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::http::spelled::spelled;
+use crate::spelled::spelled;
 use leasehold_engine::NamespaceCounts;
 use leasehold_engine::metrics::Book;
 

@@ -5,15 +5,15 @@ use prometheus_client::metrics::gauge::Gauge;
 
 /// What is in progress.
 #[derive(Default)]
-pub(crate) struct Tasks {
+pub struct Tasks {
     /// Files that are being written.
-    pub(crate) uploads: Gauge,
+    pub uploads: Gauge,
     /// Files that are being sent.
-    pub(crate) downloads: Gauge,
+    pub downloads: Gauge,
     /// Operations on whole folders that are running.
-    pub(crate) tree_operations: Gauge,
+    pub tree_operations: Gauge,
     /// Connections that are read for a while after their last response.
-    pub(crate) lingering: Gauge,
+    pub lingering: Gauge,
 }
 
 impl Tasks {

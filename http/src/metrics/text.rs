@@ -2,11 +2,11 @@
 
 use axum::http::HeaderMap;
 
-use crate::http::media;
+use crate::media;
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
+pub enum Format {
     /// Text, version 0.0.4: `promtool check metrics` reads it, and so does everybody else.
     Prometheus,
     /// OpenMetrics 1.0.
@@ -17,14 +17,14 @@ const OPENMETRICS: &str = "application/openmetrics-text";
 
 impl Format {
     /// OpenMetrics for whoever names it, and does not want text more.
-    pub(crate) fn wanted(headers: &HeaderMap) -> Self {
+    pub fn wanted(headers: &HeaderMap) -> Self {
         let open = media::quality(headers, &[OPENMETRICS]);
         let text = media::quality(headers, &["text/plain", "text/*", "*/*"]);
         if open > 0.0 && open >= text { Self::OpenMetrics } else { Self::Prometheus }
     }
 
     /// What it is called on the wire.
-    pub(crate) const fn content_type(self) -> &'static str {
+    pub const fn content_type(self) -> &'static str {
         match self {
             Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

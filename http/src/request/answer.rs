@@ -17,12 +17,12 @@ pub struct Answer {
 
 impl Answer {
     /// Creates an answer, with the guard of its grant if it has one.
-    pub(crate) fn new(response: Response, undelivered: Option<Undelivered>) -> Self {
+    pub fn new(response: Response, undelivered: Option<Undelivered>) -> Self {
         Self { response, undelivered }
     }
 
     /// Refuses an HTTP/2 request whose headers take too much memory.
-    pub(crate) fn head_too_large() -> Self {
+    pub fn head_too_large() -> Self {
         let why = "the headers of this request and of others take too much memory (heads-total-bytes-max); send \
                    fewer headers, or repeat the request later";
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -59,7 +59,7 @@ impl IntoResponse for Answer {
 
 impl Answer {
     /// Restores an answer from a response of the router.
-    pub(super) fn routed(mut response: Response) -> Self {
+    pub fn routed(mut response: Response) -> Self {
         let shared = response.extensions_mut().remove().map(Undelivered::from_shared);
         Self::new(response, shared)
     }

@@ -9,7 +9,7 @@ const HEADERS: [(header::HeaderName, &str); 3] = [
 ];
 
 /// Adds the headers that a response does not set itself.
-pub(super) fn add(headers: &mut HeaderMap) {
+pub fn add(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
@@ -20,7 +20,7 @@ pub(super) fn add(headers: &mut HeaderMap) {
 /// Adds the headers to responses of the hot calls, which set none of them.
 ///
 /// `X-Frame-Options` is left out: it is only for old browsers, which do not make these calls.
-pub(super) fn add_hot(headers: &mut HeaderMap) {
+pub fn add_hot(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }

@@ -6,13 +6,13 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The trace that a request belongs to, as the client sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TraceContext {
+pub struct TraceContext {
     /// The id of the trace.
-    pub(crate) trace_id: u128,
+    pub trace_id: u128,
     /// The id of the client's span that made the request.
-    pub(crate) parent_id: u64,
+    pub parent_id: u64,
     /// Whether the client asks for the trace to be recorded.
-    pub(crate) is_sampled: bool,
+    pub is_sampled: bool,
 }
 
 /// Prints the trace id as 32 hexadecimal digits.
@@ -24,7 +24,7 @@ impl std::fmt::Display for TraceContext {
 
 impl TraceContext {
     /// Returns the trace context of the headers. A malformed or duplicate header is ignored.
-    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
         let mut all = headers.get_all(TRACEPARENT).iter();
         let text = all.next().filter(|_| all.next().is_none())?.to_str().ok()?;
         Self::parse(text.trim())

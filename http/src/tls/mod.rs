@@ -47,7 +47,7 @@ impl Files {
 
 /// What came of looking at the files again.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Renewed {
+pub enum Renewed {
     /// They are as they were.
     Same,
     /// Something else is in force now.
@@ -57,7 +57,7 @@ pub(crate) enum Renewed {
 }
 
 /// What TLS listeners go by.
-pub(crate) struct Tls {
+pub struct Tls {
     files: Files,
     gate: Arc<Gate>,
     current: RwLock<Current>,
@@ -99,7 +99,7 @@ pub(super) struct Terms {
 
 impl Tls {
     /// Reads the files. An error says which of them is wrong, and how.
-    pub(crate) fn load(files: Files, gate: Arc<Gate>) -> Result<Arc<Self>, String> {
+    pub fn load(files: Files, gate: Arc<Gate>) -> Result<Arc<Self>, String> {
         let pair = Pair::read(&files)?;
         let mtls = gate.mtls();
         let config = config(&pair, mtls.as_deref())?;
@@ -117,7 +117,7 @@ impl Tls {
     }
 
     /// Looks at the files again, and at the CA of the policy in force. This blocks.
-    pub(crate) fn renew(&self) -> Renewed {
+    pub fn renew(&self) -> Renewed {
         let read = Pair::read(&self.files);
         let mtls = self.gate.mtls();
         let mut current = write(&self.current);
@@ -147,7 +147,7 @@ impl Tls {
     }
 
     /// For how long the files have been unusable, in milliseconds.
-    pub(crate) fn note(&self, renewed: &Renewed, wall_ms: i64) -> i64 {
+    pub fn note(&self, renewed: &Renewed, wall_ms: i64) -> i64 {
         if !matches!(renewed, Renewed::Bad(_)) {
             self.good_at.store(wall_ms, Relaxed);
             return 0;

@@ -7,7 +7,7 @@ use super::der;
 use leasehold_auth::{CertificateNames, Mtls};
 
 /// Of a certificate that was verified. `None`: it cannot be read, which does not happen after it was verified.
-pub(in crate::http) fn names(
+pub(crate) fn names(
     certificate: &CertificateDer<'_>,
     mtls: &Mtls,
 ) -> Option<CertificateNames> {

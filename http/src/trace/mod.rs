@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, Uri};
 use leasehold_auth::url;
 use tokio::sync::mpsc;
 
-use crate::door::TraceContext;
+use crate::request::TraceContext;
 use crate::metrics::Metrics;
 use message::Span;
 use send::Sender;
@@ -62,33 +62,40 @@ impl std::fmt::Display for Endpoint {
 }
 
 /// Creates the spans of requests.
-pub(crate) struct Tracer {
+pub struct Tracer {
     sample: f64,
     queue: mpsc::Sender<Span>,
     metrics: Arc<Metrics>,
 }
 
 /// A sampled request that has no response yet.
-pub(crate) struct Traced {
+pub struct Traced {
     trace_id: u128,
     parent_id: Option<u64>,
     began: SystemTime,
 }
 
 /// A request that has been answered.
-pub(crate) struct Done<'a> {
-    pub(crate) method: &'static str,
-    pub(crate) route: &'a str,
-    pub(crate) status: u16,
-    pub(crate) peer: String,
-    pub(crate) principal: &'a str,
-    pub(crate) request_id: String,
-    pub(crate) took: Duration,
+pub struct Done<'a> {
+    /// The method.
+    pub method: &'static str,
+    /// The pattern of the route.
+    pub route: &'a str,
+    /// The status of the response.
+    pub status: u16,
+    /// The address of the client.
+    pub peer: String,
+    /// The name of the principal.
+    pub principal: &'a str,
+    /// The id of the request in the log.
+    pub request_id: String,
+    /// How long the answer took.
+    pub took: Duration,
 }
 
 impl Tracer {
     /// Creates a tracer, and the sender of its spans, which ends after the tracer is dropped.
-    pub(crate) fn new(options: Options, metrics: Arc<Metrics>) -> (Arc<Self>, Sender) {
+    pub fn new(options: Options, metrics: Arc<Metrics>) -> (Arc<Self>, Sender) {
         let (queue, waiting) = mpsc::channel(options.queue_max);
         let sender = Sender::new(options.endpoint.0, waiting, metrics.clone());
         (Arc::new(Self { sample: options.sample, queue, metrics }), sender)
@@ -96,7 +103,7 @@ impl Tracer {
 
     /// Decides whether a request with these headers is traced. If it is part of a trace, the client that started the
     /// trace has decided; otherwise the request is sampled at random.
-    pub(crate) fn begin(&self, headers: &HeaderMap) -> Option<Traced> {
+    pub fn begin(&self, headers: &HeaderMap) -> Option<Traced> {
         let began = SystemTime::now();
         match TraceContext::of(headers) {
             Some(TraceContext { is_sampled: false, .. }) => None,
@@ -113,7 +120,7 @@ impl Tracer {
     }
 
     /// Creates and queues the span of a request that has been answered.
-    pub(crate) fn end(&self, traced: Traced, done: &Done<'_>) {
+    pub fn end(&self, traced: Traced, done: &Done<'_>) {
         let span_id = u64::from_le_bytes(leasehold_base::random::bytes()).max(1);
         let began = traced.began.duration_since(UNIX_EPOCH).unwrap_or_default();
         let ids = (traced.trace_id, span_id, traced.parent_id);
@@ -132,7 +139,7 @@ mod tests {
 
     fn tracer(sample: f64, queue_max: usize) -> (Arc<Tracer>, Sender, Arc<Metrics>) {
         let endpoint = "http://127.0.0.1:9".parse().expect("an address");
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let (tracer, sender) =
             Tracer::new(Options { endpoint, sample, queue_max }, metrics.clone());
         (tracer, sender, metrics)

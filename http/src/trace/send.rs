@@ -21,7 +21,7 @@ const ATTEMPTS_MAX: u32 = 3;
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Sends queued spans to the collector.
-pub(crate) struct Sender {
+pub struct Sender {
     endpoint: Uri,
     waiting: mpsc::Receiver<Span>,
     metrics: Arc<Metrics>,
@@ -33,7 +33,7 @@ impl Sender {
     }
 
     /// Sends spans until the tracer is dropped and the queue is empty.
-    pub(crate) async fn run(mut self) {
+    pub async fn run(mut self) {
         let mut trouble = false;
         while let Some(batch) = self.batch().await {
             let n = batch.len() as u64;
@@ -141,7 +141,7 @@ mod tests {
         ] {
             let (got, mut all) = mpsc::unbounded_channel();
             let (queue, waiting) = mpsc::channel(10);
-            let metrics = Arc::new(Metrics::new());
+            let metrics = Arc::new(Metrics::default());
             let sender = Sender::new(collector(statuses, got).await, waiting, metrics.clone());
             for id in 1..=3 {
                 queue.try_send(span(id)).expect("room");

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::door::{self, Arrival};
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 use crate::page::{Page, Text, Viewer};
 
 /// A request for a page, and the user who makes it.
@@ -107,7 +107,7 @@ impl Visit {
         let is_look = method == Method::GET || method == Method::HEAD;
         let is_sent = is_look && door::is_sent(headers);
         let address = || forwarded::client(headers, arrival.peer, &app.http.trusted_proxies);
-        let client = Client::of(&caller, &app.http, address);
+        let client = Client::of(&caller, || app.http.network_of(address()));
         Self { app, caller, client, uri: uri.clone(), origin, is_signed_in, is_look, is_sent }
     }
 

@@ -14,7 +14,7 @@ use crate::{dialect, http};
 use leasehold_store::memory::MemoryStore;
 
 fn app() -> (Engine, App) {
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::new(crate::dialect::NAMES));
     let clock = Arc::new(FakeClock::default());
     let store = Box::new(MemoryStore::default());
     let options = engine::Options::default();

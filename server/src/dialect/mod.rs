@@ -6,6 +6,7 @@ pub mod claims;
 mod counted;
 pub(crate) mod cursor;
 pub mod dav;
+mod file_url;
 pub mod files;
 pub(crate) mod grip;
 mod lease_id;
@@ -35,6 +36,7 @@ use leasehold_auth::Denied;
 
 use crate::app::App;
 use crate::contract::Chapter;
+use crate::http::DialectNames;
 
 pub use listener::Listener;
 pub(crate) use owner::{shown, shown_metadata, vouched};
@@ -60,6 +62,11 @@ macro_rules! dialects {
 
         /// All dialects.
         pub const ALL: &[Dialect] = &[$($(#[cfg($cfg)])? Dialect::$variant,)*];
+
+        /// The name of each dialect, by its number in the core.
+        pub const NAMES: DialectNames = DialectNames(&[
+            $($(#[cfg($cfg)])? (leasehold_core::Dialect($number), $name),)*
+        ]);
 
         /// The settings of each dialect.
         #[derive(Clone, Debug, Default)]
@@ -196,8 +203,7 @@ impl FromStr for Dialect {
 
 /// Returns the name of a dialect by its number in the core.
 pub(crate) fn name_of(dialect: leasehold_core::Dialect) -> String {
-    let known = ALL.iter().find(|known| known.number() == dialect);
-    known.map_or_else(|| format!("dialect {}", dialect.0), |known| known.to_string())
+    NAMES.of(dialect)
 }
 
 impl fmt::Display for Dialect {

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use percent_encoding::percent_decode_str;
 
 use crate::app::App;
+use crate::content::is_encoded;
 
 /// Returns the percent-decoded names in the path, or an error message.
 pub(super) async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String, String>, String> {
@@ -23,16 +23,4 @@ fn wrong(parser_says: &str) -> String {
         Some(name) => format!("the path: {name} is not percent-encoded UTF-8"),
         None => format!("the path: {parser_says}"),
     }
-}
-
-/// Percent-decodes a path once; `None` if it is not percent-encoded UTF-8.
-pub(crate) fn decode(path: &str) -> Option<String> {
-    let decoded = percent_decode_str(path).decode_utf8().ok().filter(|_| is_encoded(path))?;
-    Some(decoded.into_owned())
-}
-
-fn is_encoded(path: &str) -> bool {
-    let is_hex =
-        |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
-    path.split('%').skip(1).all(is_hex)
 }

@@ -13,7 +13,7 @@ use super::browser::Foreign;
 use super::vital::Vital;
 use super::{Arrival, Inner, Visitor};
 use crate::app::{self, App};
-use crate::http::shares::Full;
+use leasehold_auth::shares::Full;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};
 

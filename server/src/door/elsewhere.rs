@@ -9,7 +9,7 @@ use super::record::known;
 use super::{Answer, Door, Visitor, Vital, form, no_place, protection, refused};
 use crate::console;
 use crate::http::forwarded;
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
 
 impl Door {
@@ -56,7 +56,7 @@ impl Door {
         if let Some(stream) = &visitor.stream {
             let trusted = &app.http.trusted_proxies;
             let from = forwarded::client(request.headers(), visitor.peer, trusted);
-            visitor.is_restricted |= !stream.enter(&Client::at(from, &app.http));
+            visitor.is_restricted |= !stream.enter(&Client::of_network(app.http.network_of(from)));
         }
         // Only the leader can tell whether a request that might renew does so.
         if visitor.is_restricted && Vital::of(&request) == Vital::Never {

@@ -6,7 +6,7 @@ use axum::http::{Method, Request, StatusCode};
 use leasehold_auth::{Caller, Logged, Trail, are_changes_logged};
 
 use super::record::{Route, UNMATCHED, known};
-use super::trace::TraceContext;
+use crate::http::request::TraceContext;
 use super::{Arrival, Peer, Visitor};
 use crate::app::App;
 use crate::audit::{Audit, Refused};

@@ -6,23 +6,19 @@
 //! through the router. Only the method and the path of a request decide which way it takes.
 
 mod admit;
-mod answer;
 mod area;
-mod arrival;
 mod browser;
 mod cors;
 mod elsewhere;
 mod follow;
 mod form;
-mod link;
 mod methods;
-mod protection;
 mod record;
-mod trace;
 mod unless_own;
 mod vital;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::MatchedPath;
@@ -36,24 +32,21 @@ use leasehold_base::clock::Instant;
 use tracing::Instrument;
 
 use crate::app::{self, App};
-use crate::dialect::{Dialect, native, sticky};
-use crate::http::forwarded;
-use crate::http::shares::Client;
+use crate::dialect::{self, Dialect, native, sticky};
+use crate::http::request::{Ids, RequestId, X_REQUEST_ID, protection};
+use leasehold_auth::shares::Client;
 use crate::peer::{self, Relay};
 
+pub(crate) use crate::http::request::Arrival;
+pub use crate::http::request::{Answer, Link, Peer, Visitor};
+use crate::http::{Conversation, Handler, Line, Options, Passage, forwarded};
 use admit::no_place;
-pub use answer::Answer;
 use area::Area;
-pub(crate) use arrival::Arrival;
-use arrival::{Ids, RequestId};
-pub use arrival::{Peer, Visitor};
 use browser::Foreign;
 pub(crate) use browser::is_sent;
 use follow::Followed;
-pub use link::Link;
 pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
-pub(crate) use trace::TraceContext;
 pub(crate) use unless_own::UnlessOwn;
 use vital::Vital;
 pub(crate) use vital::is_vital;
@@ -133,10 +126,11 @@ impl Door {
         if let Some(stream) = &visitor.stream {
             let from =
                 || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-            let client = Client::of(&caller, &app.http, from);
+            let client = Client::of(&caller, || app.http.network_of(from()));
             visitor.is_restricted |= !stream.enter(&client);
         }
-        let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
+        let received = received.unwrap_or_else(|| app.engine.instant());
+        let mut arrival = Arrival::new(ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span(request.headers()));
         let call = recorder.begin(&arrival, &request);
@@ -152,9 +146,56 @@ impl Door {
             cors::expose(origin, answer.response.headers_mut());
         }
         if let RequestId::Given(id) = request_id {
-            answer.response.headers_mut().insert(arrival::X_REQUEST_ID, id);
+            answer.response.headers_mut().insert(X_REQUEST_ID, id);
         }
         answer
+    }
+}
+
+impl Handler for Door {
+    type Protocol = dialect::Listener;
+
+    fn options(&self) -> &Options {
+        &self.0.app.http
+    }
+
+    fn answer<B>(
+        &self,
+        visitor: Visitor,
+        request: Request<B>,
+    ) -> impl Future<Output = Answer> + Send
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + Sync + 'static,
+    {
+        Self::answer(self, visitor, request)
+    }
+
+    fn converse(
+        &self,
+        protocol: dialect::Listener,
+        conversation: Conversation,
+    ) -> impl Future<Output = ()> + Send {
+        (protocol.serve)(self.0.app.clone(), conversation)
+    }
+
+    fn idle_timeout(&self, protocol: dialect::Listener) -> Option<Duration> {
+        (protocol.idle_timeout)(&self.0.app.dialect)
+    }
+
+    fn pass_on(
+        &self,
+        protocol: dialect::Listener,
+        visitor: &Visitor,
+        line: &mut Line,
+    ) -> Option<impl Future<Output = Passage> + Send> {
+        let relay = self.0.relay.clone()?;
+        let engine = &self.0.app.engine;
+        Some(async move { relay.carry(engine, protocol.dialect, visitor, line).await })
+    }
+
+    fn forwarded(&self, first_line: &[u8]) -> Option<(Visitor, dialect::Listener)> {
+        let forwarded = self.0.relay.as_ref()?.tunnelled(first_line);
+        forwarded.filter(|_| self.0.app.engine.is_leading())
     }
 }
 

@@ -8,7 +8,7 @@ use axum::http::{Method, Request, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 
 use super::Arrival;
-use super::trace::TraceContext;
+use crate::http::request::TraceContext;
 use crate::app::App;
 use crate::dialect::native::Verb;
 use crate::metrics::AnswerLabel;

@@ -25,8 +25,6 @@ use leasehold_store::Peering;
 pub(crate) use reach::keep_trying;
 pub(crate) use refusal::{Unanswered, not_leader, tell_who_leads};
 pub(crate) use relay::Relay;
-pub(crate) use tunnel::{OPENING, OPENING_BYTES_MAX, Passage, Tunnelled};
-pub(crate) use uplink::PING_EVERY;
 
 /// Request header of clients that connect to the leader themselves: their requests are not forwarded.
 pub(crate) const DIRECT: HeaderName = HeaderName::from_static("leasehold-direct");

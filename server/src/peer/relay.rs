@@ -28,7 +28,8 @@ use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
-use crate::door::{Answer, Door, Visitor};
+use crate::door::Door;
+use crate::http::request::{Answer, Visitor};
 use leasehold_store::{Leader, Peering};
 
 /// How long a request waits for a leader.

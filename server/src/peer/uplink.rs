@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::http::PING_EVERY;
 use super::{GRANT, ID, KEY, Peers, SEQ};
 use leasehold_store::{Obstacle, Peering};
 
@@ -26,8 +27,6 @@ use leasehold_store::{Obstacle, Peering};
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Pause after a failed connection attempt to the same server.
 const FAILED_PAUSE: Duration = Duration::from_millis(50);
-/// Interval of HTTP/2 pings, and the timeout for each response.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(5);
 /// Flow control window of one response: a client that reads slowly does not hold up others.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// Flow control window of the connection: the maximum of HTTP/2.

@@ -6,7 +6,7 @@ use super::{Error, Settings};
 use crate::cluster::Reached;
 use crate::dialect::{self, Dialect};
 use crate::http::Listen;
-use crate::http::accept::Listener;
+use crate::http::accept::{self, Listener};
 use crate::http::handshakes::Handshakes;
 use crate::http::opening::Port;
 use crate::http::tls::Tls;
@@ -15,7 +15,7 @@ use leasehold_auth::Gate;
 /// What is listened on.
 pub(super) struct Listening {
     /// Until somebody accepts.
-    pub(super) listeners: Vec<Listener>,
+    pub(super) listeners: Vec<Listener<dialect::Listener>>,
     /// For every request, in the order of the settings.
     pub(super) http: Vec<Listen>,
     beside: Vec<(Use, Listen)>,
@@ -79,7 +79,7 @@ impl Wanted {
     /// Whether a server could listen there now: the address is taken as long as what comes back lives. Nobody is
     /// answered, and nothing is left behind.
     pub async fn attempt(&self) -> std::io::Result<Attempt> {
-        Listener::try_bind(&self.listen).await.map(Attempt)
+        accept::try_bind(&self.listen).await.map(Attempt)
     }
 }
 
@@ -100,7 +100,7 @@ impl Listening {
                 is_for_metrics: what == Use::Metrics,
                 is_for_peers: what == Use::Peers,
                 handshakes: handshakes.clone(),
-                dialect,
+                protocol: dialect,
             };
             let cannot = |error| Error::Listen(listen.to_string(), error);
             let bind = Listener::bind(&listen, port, &settings.http);

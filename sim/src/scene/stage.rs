@@ -92,7 +92,7 @@ impl Stage {
     pub(super) fn actor_over(&self, cluster: Arc<dyn Cluster>, name: &str) -> Actor {
         let (folder, clock) = (Folder::new(), Arc::<FakeClock>::default());
         let seat = Box::new(self.seat_over(cluster, name, &folder, clock.clone()));
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(leasehold_server::dialect::NAMES));
         let started =
             Engine::take_part(Options::default(), seat, clock.clone(), metrics.engine.clone());
         let (engine, handle) = started.expect("a start");

@@ -16,7 +16,7 @@ use super::wire::{Claim, ClaimBody};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::pieces::{BrokenOff, Pieces};
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 
 pub(super) async fn list(
     State(app): State<App>,

@@ -39,7 +39,7 @@ use crate::app::App;
 use crate::content::{FilePath, Found, Store, ToRead};
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;
-use crate::http::shares::Client;
+use crate::http::client;
 use error::Refusal;
 
 /// First path segment of this dialect.
@@ -220,7 +220,7 @@ pub(crate) fn options() -> Response {
 
 async fn get(dav: &Dav, asked: Asked) -> Answer {
     let path = asked.caller.permit(ToRead::new(&dav.app, asked.path))?;
-    let sending = dav.app.answers.download(&Client::of_request(&dav.app, &asked.parts))?;
+    let sending = dav.app.answers.download(&client::of_request(&dav.app.http, &asked.parts))?;
     let found = dav.find(&path).await?;
     if !matches!(found, Some(Found::Folder)) {
         path.check_file()?;

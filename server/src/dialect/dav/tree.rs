@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::content::{self, Bounds, FilePath, Found, Reach, Source, ToRead, ToWrite};
 use crate::dialect::files::condition::{self, Precondition};
 use crate::http::answers::Sending;
-use crate::http::shares::Client;
+use crate::http::client;
 
 /// Maximum number of entries that are read from a folder at a time.
 const PAGE: usize = 1000;
@@ -185,7 +185,7 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
 
 /// Counts an operation that can use a thread for a long time.
 fn admit(dav: &Dav, asked: &Asked) -> Result<Sending, Refusal> {
-    Ok(dav.app.answers.tree(&Client::of_request(&dav.app, &asked.parts))?)
+    Ok(dav.app.answers.tree(&client::of_request(&dav.app.http, &asked.parts))?)
 }
 
 /// Returns the limits for a copied or moved folder. Within them, each file in it can still be changed and removed.

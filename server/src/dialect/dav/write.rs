@@ -11,7 +11,7 @@ use super::{Answer, Asked, Dav, to_completion};
 use crate::content::{self, FilePath, Found, Reach, ToWrite, Upload};
 use crate::dialect::files::condition::{self, Precondition};
 use crate::dialect::files::upload;
-use crate::http::shares::Client;
+use crate::http::client;
 
 pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let headers = &asked.parts.headers;
@@ -39,7 +39,7 @@ pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: is_new };
     let hold = Hold::take(dav, &asked, &[target]).await?;
     let timeout = dav.app.http.body_timeout;
-    let client = Client::of_request(&dav.app, &asked.parts);
+    let client = client::of_request(&dav.app.http, &asked.parts);
     let upload = content::receive(&dav.store, &client, body, kind, bytes_max, timeout).await?;
     to_completion(publish(dav.clone(), hold, path, (asked, is_new), upload)).await
 }

@@ -33,11 +33,12 @@ use leasehold_engine as engine;
 use serde::Deserialize;
 use tokio::sync::OwnedMutexGuard;
 
-use super::Listener;
+use super::{Listener, file_url};
 use crate::app::{self, App};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
 use crate::door::{self, Arrival};
-use crate::http::shares::Client;
+use crate::http::client;
+use leasehold_auth::shares::Client;
 use error::Refusal;
 use lock::Operation;
 use read::Unserved;
@@ -157,7 +158,7 @@ struct Params {
 
 /// Serves any path that can be a file.
 async fn serve(State(files): State<Files>, request: Request) -> Response {
-    let path = match FilePath::of(request.uri()) {
+    let path = match file_url::of(request.uri()) {
         Ok(path) => path,
         // The path does not belong to this dialect, so neither does the error format.
         Err(NoPath::Reserved) => return app::nothing_here().await,
@@ -182,7 +183,7 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
     }
     let session = Session::in_request(&parts, files, &caller).await?;
     let who = session.as_ref().map_or(&caller, |session| &session.caller);
-    let client = Client::of_caller(&files.app, who, &parts);
+    let client = client::of_caller(&files.app.http, who, &parts);
     let headers = parts.headers;
     if let Some(operation) = &params.lock {
         if method != Method::GET && method != Method::POST {

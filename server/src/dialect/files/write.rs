@@ -13,7 +13,7 @@ use super::upload;
 use super::wire::{self, Written};
 use super::{Files, to_completion};
 use crate::content::{self, Content, FilePath, Found, Reach, ToWrite, Upload};
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 
 type Answer = Result<Response, Refusal>;
 
@@ -96,7 +96,7 @@ async fn publish(
     let headers = [
         (header::ETAG, condition::tag(&facts)),
         (header::LAST_MODIFIED, condition::date(facts.modified_ms)),
-        (header::LOCATION, path.location()),
+        (header::LOCATION, crate::dialect::file_url::location(&path)),
     ];
     Ok((headers, wire::answer(status, body)).into_response())
 }

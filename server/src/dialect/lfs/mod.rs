@@ -113,7 +113,7 @@ async fn serve(State(lfs): State<Lfs>, request: Request) -> Response {
 
 async fn answer(lfs: &Lfs, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let text = path::decode(parts.uri.path());
+    let text = crate::content::decode(parts.uri.path());
     let text = text.ok_or_else(|| Refusal::invalid("the path is not percent-encoded UTF-8"))?;
     let (name, target) = target::parse(&text).ok_or_else(Refusal::no_path)?;
     let repository = Repository::new(&lfs.app, name)?;

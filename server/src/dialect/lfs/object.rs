@@ -16,7 +16,7 @@ use crate::content::{self, Found, Upload};
 use crate::dialect::files::read::{self, Unserved};
 use crate::door::Arrival;
 use crate::http::forwarded;
-use crate::http::shares::Client;
+use crate::http::client;
 
 /// Handles `GET objects/OID` and `PUT objects/OID`.
 pub(super) async fn transfer(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
@@ -55,7 +55,7 @@ fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal>
 async fn download(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
     let path = asked.caller.permit(asked.repository.to_read(&oid))?;
     let headers = &asked.parts.headers;
-    let client = Client::of_caller(&lfs.app, &asked.caller, &asked.parts);
+    let client = client::of_caller(&lfs.app.http, &asked.caller, &asked.parts);
     let sending = lfs.app.answers.download(&client)?;
     let found = lfs.store.blocking(move |content| content.find(&path)).await?;
     let Some(Found::File(facts, content)) = found else { return Err(Refusal::no_object()) };
@@ -76,7 +76,7 @@ async fn download(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
 
 async fn upload(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
     let Asked { repository, caller, parts, body } = asked;
-    let client = Client::of_caller(&lfs.app, &caller, &parts);
+    let client = client::of_caller(&lfs.app.http, &caller, &parts);
     // A request that would be rejected anyway is rejected before the upload.
     caller.permit(repository.to_write(&oid))?;
     let bytes_max = lfs.app.dialect.lfs.object_bytes_max;

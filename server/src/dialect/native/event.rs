@@ -24,7 +24,7 @@ use super::stale::Staleness;
 use crate::app::App;
 use crate::dialect::owner;
 use crate::http::answers::Sending;
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 
 /// Interval of keep-alive comments on an idle stream, so that proxies do not close it.
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(15);

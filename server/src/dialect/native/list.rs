@@ -16,7 +16,7 @@ use super::wire;
 use crate::app::App;
 use crate::dialect::{cursor, grip};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;

@@ -21,7 +21,7 @@ use super::wire;
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::answers::Sending;
-use crate::http::shares::Client;
+use leasehold_auth::shares::Client;
 
 pub(super) async fn watch(
     State(app): State<App>,

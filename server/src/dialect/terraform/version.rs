@@ -16,7 +16,7 @@ use super::{Answer, Asked, States};
 use crate::content::{self, Folders, Found, ToRead};
 use crate::door::Arrival;
 use crate::http::answers::Sending;
-use crate::http::shares::Client;
+use crate::http::client;
 
 /// Maximum attempts to read the latest version, which can be removed after it was found.
 const TRIES: usize = 3;
@@ -82,7 +82,7 @@ pub(super) struct Version {
 
 impl Version {
     pub(super) fn body(self) -> Body {
-        content::stream(self.content, 0, self.size, self.sending)
+        crate::http::stream(self.content, 0, self.size, self.sending)
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn find(
     version: u64,
 ) -> Result<Option<Version>, Refusal> {
     let path = caller.permit(state.to_read(version))?;
-    let sending = states.app.answers.download(&Client::of_request(&states.app, parts))?;
+    let sending = states.app.answers.download(&client::of_request(&states.app.http, parts))?;
     match states.store.blocking(move |content| content.find(&path)).await {
         Ok(Some(Found::File(facts, content))) => {
             Ok(Some(Version { size: facts.size, content, sending }))

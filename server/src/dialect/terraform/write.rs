@@ -21,7 +21,7 @@ use crate::audit::Kind;
 use crate::content::{self, Upload};
 use crate::dialect::counted::Counted;
 use crate::dialect::query;
-use crate::http::shares::Client;
+use crate::http::client;
 
 /// The query parameters. Others are ignored: they are for other software, and Terraform sends the query of its
 /// configured address unchanged.
@@ -51,7 +51,7 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
         }
         None => (body, None),
     };
-    let client = Client::of_caller(&states.app, &caller, &parts);
+    let client = client::of_caller(&states.app.http, &caller, &parts);
     let upload = content::receive(&states.store, &client, body, None, bytes_max, timeout).await?;
     watching.map_or(Ok(()), Watching::check)?;
     if upload.size == 0 {
@@ -70,7 +70,7 @@ pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
     let found = find(states, &caller, &parts, &state, version).await?.ok_or_else(missing)?;
     let body = found.body();
     let timeout = states.app.http.body_timeout;
-    let client = Client::of_caller(&states.app, &caller, &parts);
+    let client = client::of_caller(&states.app.http, &caller, &parts);
     let upload = content::receive(&states.store, &client, body, None, u64::MAX, timeout).await?;
     let counted = Counted::of(&states.app, &parts);
     published(states, caller, state, (hold, counted), ("restore-state", upload)).await

@@ -105,13 +105,13 @@ impl Node {
         let link = Arc::new(Link::new(world.remote()));
         let seat = world.seat(link.clone(), name, folder.path(), lead_without_memory)?;
         let clock = Arc::new(SystemClock::new());
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(leasehold_server::dialect::NAMES));
         let data = folder.path();
         let bounds = store::history::Bounds::default();
         let options = Options {
             history: Some(HistoryOptions { data: data.into(), bounds }),
             audit: Some((
-                Audit::open(audit::Options::new(data.join("audit"))).expect("a file"),
+                Audit::open(audit::Options::new(data.join("audit")), leasehold_server::dialect::NAMES).expect("a file"),
                 None,
             )),
             tick: world.tick,
