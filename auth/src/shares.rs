@@ -88,11 +88,7 @@ impl Shares {
     }
 
     /// Takes one unit for this client.
-    pub fn take(
-        self: &Arc<Self>,
-        client: &Client,
-        quota: Option<Quota>,
-    ) -> Result<Taken, Full> {
+    pub fn take(self: &Arc<Self>, client: &Client, quota: Option<Quota>) -> Result<Taken, Full> {
         let mut counts = lock(&self.counts);
         if let Some(taker) = &client.taker {
             let n = counts.by_taker.get(taker).copied().unwrap_or_default();

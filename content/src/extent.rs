@@ -24,8 +24,8 @@ use std::sync::Arc;
 use leasehold_core::{LockKey, Mode, is_share_name};
 use sha2::{Digest, Sha256};
 
-use super::path::FilePath;
 use super::Naming;
+use super::path::FilePath;
 
 /// The path of the topmost folder, which is its node like any other path.
 const ROOT: &str = "/";

@@ -90,11 +90,7 @@ impl Drop for Open {
 
 impl Store {
     /// Wraps `content` and allows at most `uploads_max` concurrent uploads.
-    pub fn new(
-        content: Arc<dyn Content>,
-        uploads_max: usize,
-        observer: Arc<dyn Observer>,
-    ) -> Self {
+    pub fn new(content: Arc<dyn Content>, uploads_max: usize, observer: Arc<dyn Observer>) -> Self {
         let uploads = Shares::new(uploads_max, uploads_max.div_ceil(UPLOADS_SHARE));
         Self { content, turns: Turns::default(), uploads, uploads_max, observer }
     }

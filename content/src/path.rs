@@ -6,8 +6,8 @@ use std::fmt::Write;
 use leasehold_core::LockKey;
 use percent_encoding::percent_decode_str;
 
-use super::extent;
 use super::Naming;
+use super::extent;
 
 /// Maximum length of a decoded path, in bytes.
 const PATH_BYTES_MAX: usize = 4096;

@@ -7,8 +7,8 @@ use leasehold_auth::purpose::{Existence, Inclusion};
 use leasehold_auth::{Caller, Denied, Exempt, Includes, Right, View};
 use leasehold_core::LockKey;
 
-use super::path::FilePath;
 use super::Naming;
+use super::path::FilePath;
 use leasehold_auth::governed;
 
 /// A path to read.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use http_body::Body;
+use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
 
 use super::{Draft, Error, Open, Store};

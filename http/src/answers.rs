@@ -9,8 +9,8 @@ use leasehold_core::Quota;
 
 use super::Options;
 use super::pieces::PIECE_BYTES;
-use leasehold_auth::shares::{Client, Full, Shares, Taken};
 use crate::metrics::Metrics;
+use leasehold_auth::shares::{Client, Full, Shares, Taken};
 
 /// What one long answer takes up at most: a piece that is being made, one on its way, and what its connection has not
 /// sent yet.

@@ -17,6 +17,7 @@ use hyper_util::server::conn::auto;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::Handler;
 use super::Options;
 use super::activity::{Activity, Doing};
 use super::aside::Aside;
@@ -29,7 +30,6 @@ use super::streams::{Runner, Stream};
 use super::tls::Demand;
 use super::tracked::{Grant, Tracked};
 use super::wire::Wire;
-use super::Handler;
 use crate::request::{Answer, Visitor};
 
 /// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.

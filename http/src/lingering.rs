@@ -4,8 +4,8 @@ use std::fmt;
 
 use prometheus_client::metrics::gauge::Gauge;
 
-use leasehold_auth::shares::Taken;
 use super::wire::Wire;
+use leasehold_auth::shares::Taken;
 
 /// A connection without a place, which got its last response and is read for a while.
 pub(super) struct Lingering {

@@ -80,11 +80,7 @@ impl Outlet {
 
 impl Pieces {
     /// Answers with what `make` sends, which begins with `opening`.
-    pub fn answer<F>(
-        sending: Sending,
-        opening: &str,
-        make: impl FnOnce(Self) -> F,
-    ) -> Response
+    pub fn answer<F>(sending: Sending, opening: &str, make: impl FnOnce(Self) -> F) -> Response
     where
         F: Future<Output = Result<(), BrokenOff>> + Send + 'static,
     {

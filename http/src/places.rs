@@ -21,11 +21,11 @@ use super::Options;
 use super::activity::Activity;
 use super::intake::charged_bytes;
 use super::lingering::Lingering;
-use leasehold_auth::shares::{Client, Shares};
 use super::streams::{Stream, Streams};
 use super::wire::Wire;
-use crate::request::Peer;
 use crate::metrics::Metrics;
+use crate::request::Peer;
+use leasehold_auth::shares::{Client, Shares};
 use leasehold_store::Health;
 
 /// At most one of so many reserved places is one client's.

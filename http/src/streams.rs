@@ -25,9 +25,9 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::Options;
 use super::activity::Activity;
-use leasehold_auth::shares::{Client, Full, Shares, Taken};
 use super::wire::{DISCARDED_BYTES_MAX, DISCARDING_MAX, SILENCE_MAX};
 use crate::metrics::Metrics;
+use leasehold_auth::shares::{Client, Full, Shares, Taken};
 
 /// The maximum of all streams is higher than `streams-max` by this fraction: room for refusals, renewals and releases.
 const RESERVE_SHARE: usize = 4;

@@ -14,6 +14,7 @@ use leasehold_engine::{EngineHandle, Mailbox};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::Handler;
 use super::Options;
 use super::connection;
 use super::conversation;
@@ -21,9 +22,8 @@ use super::opening::{Port, Unopened};
 use super::places::Place;
 use super::socket::Unserved;
 use super::wire::Wire;
-use super::Handler;
-use crate::request::Peer;
 use crate::metrics::Metrics;
+use crate::request::Peer;
 
 /// A connection nobody serves yet.
 pub(super) struct Accepted<P> {

@@ -217,8 +217,11 @@ impl App {
             Some(folder) => content::Local::open(folder, quota)?,
             None => content::Local::temporary(quota)?,
         };
-        let content =
-            Some(content::Store::new(Arc::new(local), self.http.uploads_max, Arc::new(Uploads(self.metrics.clone()))));
+        let content = Some(content::Store::new(
+            Arc::new(local),
+            self.http.uploads_max,
+            Arc::new(Uploads(self.metrics.clone())),
+        ));
         Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 

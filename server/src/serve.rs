@@ -190,10 +190,15 @@ impl Server {
         let told = settings.data.clone();
         let files = files_folder(&settings.files, &data);
         let backups = backed_up(data.clone().zip(settings.backup), &clock);
-        let audit = settings.audit.map(|options| Audit::open(options, dialect::NAMES)).transpose().map_err(Error::Audit)?;
+        let audit = settings
+            .audit
+            .map(|options| Audit::open(options, dialect::NAMES))
+            .transpose()
+            .map_err(Error::Audit)?;
         let shared = told.clone().filter(|_| is_shared).map(|data| (data, settings.history));
         let engine_options = audited(settings.engine, &audit, &data, shared);
-        let (metrics, limits) = (Arc::new(Metrics::new(dialect::NAMES)), engine_options.limits.clone());
+        let (metrics, limits) =
+            (Arc::new(Metrics::new(dialect::NAMES)), engine_options.limits.clone());
         let (known, counted) = (clock.clone(), metrics.clone());
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let shared = settings.cluster.zip(reached);

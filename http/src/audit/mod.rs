@@ -286,7 +286,8 @@ impl AuditLog for Audit {
             let before = known.first().map(|event| event.id);
             let older = data.map_or_else(Vec::new, |data| catch_up::read(data, last.id, before));
             for event in older.iter().chain(known).filter(|event| event.id > last.id) {
-                let line = line::of_fact(self.names, generation, event.id, &event.fact, event.at_ms);
+                let line =
+                    line::of_fact(self.names, generation, event.id, &event.fact, event.at_ms);
                 sink.add(Part::Access, &line);
             }
         }

@@ -7,10 +7,7 @@ use super::der;
 use leasehold_auth::{CertificateNames, Mtls};
 
 /// Of a certificate that was verified. `None`: it cannot be read, which does not happen after it was verified.
-pub(crate) fn names(
-    certificate: &CertificateDer<'_>,
-    mtls: &Mtls,
-) -> Option<CertificateNames> {
+pub(crate) fn names(certificate: &CertificateDer<'_>, mtls: &Mtls) -> Option<CertificateNames> {
     let said = der::read(certificate)?;
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let is_uri = |uri: &&str| !uri.is_empty() && uri.bytes().all(|byte| byte.is_ascii_graphic());

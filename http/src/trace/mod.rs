@@ -13,8 +13,8 @@ use axum::http::{HeaderMap, Uri};
 use leasehold_auth::url;
 use tokio::sync::mpsc;
 
-use crate::request::TraceContext;
 use crate::metrics::Metrics;
+use crate::request::TraceContext;
 use message::Span;
 use send::Sender;
 

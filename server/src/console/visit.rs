@@ -18,8 +18,8 @@ use crate::app::App;
 use crate::door::{self, Arrival};
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
-use leasehold_auth::shares::Client;
 use crate::page::{Page, Text, Viewer};
+use leasehold_auth::shares::Client;
 
 /// A request for a page, and the user who makes it.
 #[derive(Clone)]

@@ -13,9 +13,9 @@ use super::browser::Foreign;
 use super::vital::Vital;
 use super::{Arrival, Inner, Visitor};
 use crate::app::{self, App};
-use leasehold_auth::shares::Full;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};
+use leasehold_auth::shares::Full;
 
 /// How long a refused client should wait. Rounded up, so that a client that returns then is not refused again.
 fn seconds_to_wait(denied: &Denied) -> Option<u64> {

@@ -9,8 +9,8 @@ use super::record::known;
 use super::{Answer, Door, Visitor, Vital, form, no_place, protection, refused};
 use crate::console;
 use crate::http::forwarded;
-use leasehold_auth::shares::Client;
 use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
+use leasehold_auth::shares::Client;
 
 impl Door {
     /// Answers the request here if this server leads or the request needs no leader; otherwise forwards it to the

@@ -34,8 +34,8 @@ use tracing::Instrument;
 use crate::app::{self, App};
 use crate::dialect::{self, Dialect, native, sticky};
 use crate::http::request::{Ids, RequestId, X_REQUEST_ID, protection};
-use leasehold_auth::shares::Client;
 use crate::peer::{self, Relay};
+use leasehold_auth::shares::Client;
 
 pub(crate) use crate::http::request::Arrival;
 pub use crate::http::request::{Answer, Link, Peer, Visitor};

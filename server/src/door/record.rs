@@ -8,9 +8,9 @@ use axum::http::{Method, Request, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 
 use super::Arrival;
-use crate::http::request::TraceContext;
 use crate::app::App;
 use crate::dialect::native::Verb;
+use crate::http::request::TraceContext;
 use crate::metrics::AnswerLabel;
 use crate::trace::{Done, Traced, Tracer};
 

@@ -19,8 +19,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::http::PING_EVERY;
 use super::{GRANT, ID, KEY, Peers, SEQ};
+use crate::http::PING_EVERY;
 use leasehold_store::{Obstacle, Peering};
 
 /// Timeout for connecting.

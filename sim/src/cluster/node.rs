@@ -115,7 +115,10 @@ impl Node {
                     let seat = EtcdSeat::new(line, PREFIX, seat, folder, clock.clone())?;
                     let watching = Watching { every: ROOM_EVERY, ..Watching::default() };
                     let seat = seat.watching_space(watching)?;
-                    let (metrics, limits) = (Arc::new(Metrics::new(leasehold_server::dialect::NAMES)), engine.limits.clone());
+                    let (metrics, limits) = (
+                        Arc::new(Metrics::new(leasehold_server::dialect::NAMES)),
+                        engine.limits.clone(),
+                    );
                     let (engine, handle) =
                         Engine::take_part(engine, Box::new(seat), clock, metrics.engine.clone())?;
                     let (http, dialect) = (http::Options::default(), dialect::Options::default());

@@ -31,7 +31,7 @@ fn a_mutex_in_a_dialect_is_found() {
         shared_state,
         &[
             ("server/src/dialect/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
-            ("server/src/content/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
+            ("content/src/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
             ("engine/src/lib.rs", "struct Shared(Mutex<()>);\n"),
         ],
     );

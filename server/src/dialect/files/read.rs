@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use super::condition::{self, Precondition};
 use super::range::{self, Part};
 use crate::content::{Facts, Readable};
-use crate::http::stream;
 use crate::http::answers::Sending;
+use crate::http::stream;
 
 /// Why no content is sent. Each dialect renders it in its own format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -26,7 +26,7 @@ use leasehold_auth::{ANONYMOUS, Caller, Denied, basic_user};
 use leasehold_core::{Owner, Span};
 use serde::de::DeserializeOwned;
 
-use super::{Listener, owner, path};
+use super::{Listener, owner};
 use crate::app::App;
 use crate::content::Store;
 use crate::door::{Arrival, NOT_ALLOWED};

@@ -15,8 +15,8 @@ use crate::audit::Kind;
 use crate::content::{self, Found, Upload};
 use crate::dialect::files::read::{self, Unserved};
 use crate::door::Arrival;
-use crate::http::forwarded;
 use crate::http::client;
+use crate::http::forwarded;
 
 /// Handles `GET objects/OID` and `PUT objects/OID`.
 pub(super) async fn transfer(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {

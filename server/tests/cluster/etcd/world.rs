@@ -111,7 +111,11 @@ impl Node {
         let options = Options {
             history: Some(HistoryOptions { data: data.into(), bounds }),
             audit: Some((
-                Audit::open(audit::Options::new(data.join("audit")), leasehold_server::dialect::NAMES).expect("a file"),
+                Audit::open(
+                    audit::Options::new(data.join("audit")),
+                    leasehold_server::dialect::NAMES,
+                )
+                .expect("a file"),
                 None,
             )),
             tick: world.tick,
