@@ -29,6 +29,7 @@ pub struct Client {
 impl Client {
     /// Returns the client that this caller is. `network` returns the network of an anonymous caller; `None` if its
     /// address is exempt.
+    #[inline]
     pub fn of(caller: &Caller, network: impl FnOnce() -> Option<IpAddr>) -> Self {
         let streams = caller.streams_quota();
         let who = caller.principal();
@@ -39,6 +40,7 @@ impl Client {
     }
 
     /// The anonymous clients of this network; `None`: clients without a share.
+    #[inline]
     pub fn of_network(network: Option<IpAddr>) -> Self {
         Self { taker: network.map(Taker::Network), streams: None }
     }

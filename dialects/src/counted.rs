@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use leasehold_auth::Caller;
 
 use crate::app::App;
-use crate::door::Arrival;
+use crate::http::request::Arrival;
 use crate::http::forwarded;
 
 /// The counting unit as the core knows it; `None` if the caller has an authenticated principal.

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 /// Returns the cursor of a name.
-pub(crate) fn of(name: &str) -> String {
+pub fn of(name: &str) -> String {
     name.bytes().fold(String::with_capacity(name.len() * 2), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
@@ -14,7 +14,7 @@ pub(crate) fn of(name: &str) -> String {
 
 /// Returns the name of a cursor, or `None` if it is not one. Digits that are not UTF-8, which the server never sends,
 /// are accepted as an arbitrary position in the list.
-pub(crate) fn parse(cursor: &str) -> Option<Box<str>> {
+pub fn parse(cursor: &str) -> Option<Box<str>> {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if cursor.is_empty() || !cursor.len().is_multiple_of(2) || !cursor.bytes().all(is_hex) {
         return None;

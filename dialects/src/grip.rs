@@ -14,7 +14,7 @@ use leasehold_engine::{
 
 use crate::app::App;
 use crate::content::{Extent, Part, is_tree};
-use crate::dialect::{Dialect, rejection};
+use crate::{Dialect, rejection};
 
 /// Minimum time that a lock must still last when a change is about to be published.
 const PUBLISH_TIME: Span = Span::from_secs(30);
@@ -244,7 +244,7 @@ pub(super) fn leave_out(app: &App, namespace: &str) -> Option<LeaveOut> {
 
 /// Checks that a lock can be revoked by its name. The internal lock on a folder tree cannot: it is shared by all
 /// locks inside the folder, and no list shows it.
-pub(crate) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
+pub fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
     let Some(LeaveOut { is_name, .. }) = leave_out(app, &lock.namespace) else { return Ok(()) };
     if !is_name(&lock.name) {
         return Ok(());

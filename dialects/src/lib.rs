@@ -1,14 +1,17 @@
 //! The protocols. Each has a folder that only translates: parse the request, call the engine once, render the
 //! response. The rules are in the core.
 
+pub mod app;
+pub mod backup;
 mod basic;
 pub mod claims;
+pub mod contract;
 mod counted;
-pub(crate) mod cursor;
+pub mod cursor;
 pub mod dav;
 mod file_url;
 pub mod files;
-pub(crate) mod grip;
+pub mod grip;
 mod lease_id;
 pub mod leases;
 pub mod lfs;
@@ -17,29 +20,35 @@ mod listener;
 mod metadata;
 mod mismatch;
 pub mod native;
+pub mod operator;
 mod owner;
-pub(crate) mod path;
-pub(crate) mod query;
+pub mod path;
+pub mod query;
 pub mod redis;
 mod rejection;
 pub mod sticky;
 pub mod terraform;
-#[cfg(test)]
-mod toy;
+#[cfg(any(test, feature = "toy"))]
+pub mod toy;
+pub mod vital;
 
 use std::fmt;
 use std::str::FromStr;
+
+use leasehold_content as content;
+use leasehold_http as http;
+use leasehold_http::{audit, metrics};
 
 use axum::Router;
 use axum::response::Response;
 use leasehold_auth::Denied;
 
-use crate::app::App;
 use crate::contract::Chapter;
 use crate::http::DialectNames;
 
+pub use app::App;
 pub use listener::Listener;
-pub(crate) use owner::{shown, shown_metadata, vouched};
+pub use owner::{shown, shown_metadata, vouched};
 
 /// The table of the dialects. A dialect consists of its folder (and the `mod` line that names it) and its line in
 /// this table. The line has its variant, its folder, its name in settings, and its number, which is stored with every
@@ -83,14 +92,14 @@ macro_rules! dialects {
             }
 
             /// Returns the first words of the dialect's paths.
-            pub(crate) fn words(self) -> &'static [&'static str] {
+            pub fn words(self) -> &'static [&'static str] {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::WORDS,)*
                 }
             }
 
             /// Returns the dialect's dedicated listener, if it does not use HTTP.
-            pub(crate) fn listener(self) -> Option<Listener> {
+            pub fn listener(self) -> Option<Listener> {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::LISTENER,)*
                 }
@@ -104,13 +113,14 @@ macro_rules! dialects {
             }
 
             /// Renders a denied request in the dialect's error format.
-            pub(crate) fn refuse(self, app: &App, denied: Denied) -> Response {
+            pub fn refuse(self, app: &App, denied: Denied) -> Response {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::refuse(app, denied),)*
                 }
             }
 
-            pub(crate) fn routes(self, app: &App) -> Router<App> {
+            /// Returns the dialect's routes.
+            pub fn routes(self, app: &App) -> Router<App> {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::routes(app),)*
                 }
@@ -139,7 +149,7 @@ dialects! {
     /// WebDAV, on the same files as the files dialect.
     Dav: dav, "dav", 8;
     /// A dialect for tests, which shows that a folder and a line in this table are enough.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "toy"))]
     Toy: toy, "toy", 255;
 }
 
@@ -151,14 +161,14 @@ impl Dialect {
     }
 
     /// Returns the dialect's number, by which the core knows it.
-    pub(crate) fn number(self) -> leasehold_core::Dialect {
+    pub fn number(self) -> leasehold_core::Dialect {
         leasehold_core::Dialect(self as u8)
     }
 }
 
 /// Returns the dialect that a path belongs to, whether or not the dialect is on. For the server's own paths this is
 /// the native one.
-pub(crate) fn of_path(path: &str) -> Dialect {
+pub fn of_path(path: &str) -> Dialect {
     let mut words = path.split('/').skip(1);
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     match (first, second) {
@@ -174,7 +184,7 @@ pub(crate) fn of_path(path: &str) -> Dialect {
 
 /// Returns whether this word begins the paths of a dialect or of the server itself. Dialects that are off count too:
 /// a setting must not change which paths are files.
-pub(crate) fn is_reserved(word: &str) -> bool {
+pub fn is_reserved(word: &str) -> bool {
     /// The first words of the server's own paths, including words reserved for the future.
     const WORDS: &[&str] =
         &["metrics", "livez", "readyz", "healthz", "leaderz", "console", "openapi.json", "docs"];
@@ -182,7 +192,7 @@ pub(crate) fn is_reserved(word: &str) -> bool {
 }
 
 /// Describes a rejection, for dialects that have no specific response to it.
-pub(crate) fn in_words(rejection: &leasehold_core::Rejection) -> String {
+pub fn in_words(rejection: &leasehold_core::Rejection) -> String {
     match rejection {
         leasehold_core::Rejection::Limit(exceeded) => match limit::met(*exceeded) {
             limit::Met::Request(why) | limit::Met::Room(why) => why,
@@ -202,7 +212,7 @@ impl FromStr for Dialect {
 }
 
 /// Returns the name of a dialect by its number in the core.
-pub(crate) fn name_of(dialect: leasehold_core::Dialect) -> String {
+pub fn name_of(dialect: leasehold_core::Dialect) -> String {
     NAMES.of(dialect)
 }
 

@@ -10,10 +10,10 @@ use leasehold_core::{
 use leasehold_engine::{self as engine, ListHoldings, ListSessions};
 
 use crate::app::App;
-use crate::dialect::grip;
+use crate::grip;
 
 /// Takes a lock away from whom `target` names, all of whom hold this one.
-pub(crate) async fn revoke<E>(
+pub async fn revoke<E>(
     app: &App,
     caller: &Caller,
     key: &LockKey,
@@ -40,13 +40,13 @@ where
 }
 
 /// Returns whether one of these leases belongs to another principal.
-pub(crate) fn is_from_others(caller: &Caller, leases: &[LeaseView]) -> bool {
+pub fn is_from_others(caller: &Caller, leases: &[LeaseView]) -> bool {
     leases.iter().any(|lease| !caller.is(&lease.owner.principal))
 }
 
 /// Takes away what somebody has, and says how many leases that were; `each` is told of them. In slices, so that nobody
 /// waits long for an owner that has very much.
-pub(crate) async fn revoke_all<E>(
+pub async fn revoke_all<E>(
     app: &App,
     caller: &Caller,
     whose: &Whose,
@@ -79,7 +79,7 @@ where
 }
 
 /// Says that somebody's leases were taken away.
-pub(crate) fn tell_all(app: &App, caller: &Caller, whose: &Whose, reason: &str, n: u64) {
+pub fn tell_all(app: &App, caller: &Caller, whose: &Whose, reason: &str, n: u64) {
     let is_own = matches!(whose, Whose::Principal(principal) if caller.is(principal));
     let (by, why) = (by(caller), &*harmless(reason));
     tracing::warn!(?whose, by, reason = why, n, "revoked");
@@ -89,14 +89,14 @@ pub(crate) fn tell_all(app: &App, caller: &Caller, whose: &Whose, reason: &str, 
 }
 
 /// Writes to the audit files that a lock was taken from another principal through a dialect of clients.
-pub(crate) fn note_revoked(app: &App, caller: &Caller, lock: &LockKey, reason: &str) {
+pub fn note_revoked(app: &App, caller: &Caller, lock: &LockKey, reason: &str) {
     app.note_taken(caller, "revoke", true, |act| {
         act.on(lock).detail("n", 1).claimed("reason", Some(reason))
     });
 }
 
 /// A session by its number, and how many leases it has.
-pub(crate) async fn find_session<E>(
+pub async fn find_session<E>(
     app: &App,
     caller: &Caller,
     number: SessionNumber,
@@ -111,7 +111,7 @@ where
 
 /// Ends a session, and says how many leases ended with it; `None`: it was over. The command for it knows no reason: if
 /// there is one, the leases are taken away with it first, so that it is in their history and told to their holder.
-pub(crate) async fn end_session<E>(
+pub async fn end_session<E>(
     app: &App,
     caller: &Caller,
     (session, n_leases): &(SessionRecord, u32),

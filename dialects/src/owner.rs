@@ -9,7 +9,7 @@ use leasehold_engine::owner::{REDIS, TERRAFORM};
 use super::{Dialect, terraform};
 use leasehold_base::text::is_hidden;
 pub(super) use leasehold_base::text::shortened;
-pub(crate) use leasehold_engine::owner::shown;
+pub use leasehold_engine::owner::shown;
 
 // The engine knows these two by their numbers.
 const _: () = assert!(Dialect::Redis as u8 == REDIS.0 && Dialect::Terraform as u8 == TERRAFORM.0);
@@ -21,7 +21,7 @@ pub(super) fn of(caller: &Caller, instance: &str) -> Owner {
 
 /// Returns the principal of an owner, if a credential proved it. Owners with the same instance but different
 /// principals are different owners.
-pub(crate) fn vouched(owner: &Owner) -> Option<&str> {
+pub fn vouched(owner: &Owner) -> Option<&str> {
     (*owner.principal != *ANONYMOUS).then_some(&*owner.principal)
 }
 
@@ -34,7 +34,7 @@ pub(super) fn plain(name: &str) -> Cow<'_, str> {
 }
 
 /// Returns the metadata of a lock as other readers see it.
-pub(crate) fn shown_metadata(dialect: Number, metadata: &[u8]) -> Cow<'_, [u8]> {
+pub fn shown_metadata(dialect: Number, metadata: &[u8]) -> Cow<'_, [u8]> {
     if dialect != Dialect::Terraform.number() {
         metadata.into()
     } else {

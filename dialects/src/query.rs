@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::http::mistake;
 
 /// Returns the percent-decoded parameters, or an error message.
-pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
+pub fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
     if !is_text(uri.query().unwrap_or_default()) {
         return Err("the query: is not percent-encoded UTF-8".into());
     }

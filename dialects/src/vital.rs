@@ -9,11 +9,12 @@ use axum::extract::Query;
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Uri};
 
-use crate::dialect::{Dialect, of_path};
+use crate::http::request::form;
+use crate::{Dialect, of_path};
 
 /// How important a request is for holders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Vital {
+pub enum Vital {
     /// It renews, releases or checks health.
     Always,
     /// It renews if its caller holds the lock; otherwise it acquires.
@@ -26,7 +27,8 @@ pub(super) enum Vital {
 }
 
 impl Vital {
-    pub(super) fn of<B: HttpBody>(request: &Request<B>) -> Self {
+    /// Returns how important a request is.
+    pub fn of<B: HttpBody>(request: &Request<B>) -> Self {
         let is_empty = || request.body().is_end_stream();
         Self::by(request.method(), request.uri(), is_empty)
     }
@@ -36,7 +38,7 @@ impl Vital {
         let is_always = match (of_path(uri.path()), method.as_str()) {
             (Dialect::Sticky, "POST") if uri.path() == "/lock" => return Self::IfRenewal,
             (Dialect::Sticky, "DELETE") => uri.path() == "/lock",
-            (Dialect::Native | Dialect::Leases, "GET" | "HEAD") => is_health(uri.path()),
+            (Dialect::Native | Dialect::Leases, "GET" | "HEAD") => form::is_health(uri.path()),
             (Dialect::Native, "POST" | "DELETE") => is_native(method, &segments),
             (Dialect::Leases, "POST") => matches!(segments[..], ["leases", _, "renew" | "release"]),
             (Dialect::Files, "DELETE") => uri.path() == "/auth/session",
@@ -52,7 +54,7 @@ impl Vital {
 }
 
 /// Returns whether the request is one that is never refused, for handlers that apply the rate limit themselves.
-pub(crate) fn is_vital(parts: &Parts) -> bool {
+pub fn is_vital(parts: &Parts) -> bool {
     Vital::by(&parts.method, &parts.uri, || true) == Vital::Always
 }
 
@@ -70,10 +72,6 @@ fn can_take_away(dialect: Dialect, method: &str, segments: &[&str]) -> bool {
         (Dialect::Lfs, "POST") => matches!(segments, ["lfs", _, .., "locks", _, "unlock"]),
         _ => false,
     }
-}
-
-fn is_health(path: &str) -> bool {
-    matches!(path, "/healthz" | "/livez" | "/readyz" | "/leaderz" | "/health")
 }
 
 /// Returns whether the request renews or releases a lease, several leases or a session.

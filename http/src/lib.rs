@@ -30,6 +30,7 @@ pub mod mistake;
 pub mod opening;
 mod options;
 mod outgoing;
+pub mod page;
 pub mod pieces;
 pub mod places;
 mod proxy_header;

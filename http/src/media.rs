@@ -1,6 +1,6 @@
 //! What a client says it would rather have: the `Accept` header.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 
 /// How much any of these kinds is wanted, from 0 (not at all) to 1. A kind that is not named is not wanted here:
 /// whoever offers it says what stands for it (`text/*`, `*/*`).
@@ -12,6 +12,14 @@ pub fn quality(headers: &HeaderMap, kinds: &[&str]) -> f32 {
         kinds.iter().any(|known| known.eq_ignore_ascii_case(kind)).then(|| weight(parts))
     });
     ranges.fold(0.0, f32::max)
+}
+
+/// Returns whether the client is a browser that wants a page. A client that prefers JSON is a program.
+pub fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
+    let is_look = method == Method::GET || method == Method::HEAD;
+    let page = quality(headers, &["text/html"]);
+    let json = quality(headers, &["application/json", "application/*", "*/*"]);
+    is_look && page > 0.0 && page >= json
 }
 
 /// The weight among the parameters of a range. One that is no number between 0 and 1 counts as 0.

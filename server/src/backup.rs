@@ -15,7 +15,8 @@ use leasehold_base::clock::Clock;
 use leasehold_base::probe;
 use leasehold_base::sync::lock;
 
-use leasehold_auth::governed;
+pub use leasehold_dialects::backup::{Error, Taken};
+use leasehold_dialects::backup::TakesBackups;
 use leasehold_store::{self as store, sqlite};
 
 /// How the name of a backup begins. What comes then is when it was taken.
@@ -39,31 +40,6 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), String> {
         probe::folder(&self.dir)
     }
-}
-
-/// A backup that was taken.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Taken {
-    /// Its name in the folder of backups.
-    pub name: String,
-    /// How large it is.
-    pub n_bytes: u64,
-}
-
-/// A backup is asked for by somebody.
-pub(crate) struct TakeBackup;
-
-governed! {
-    TakeBackup: |_asked, caller| caller.check_admin();
-}
-
-/// Why there is none.
-#[derive(Debug)]
-pub enum Error {
-    /// Another one is being taken.
-    Running,
-    /// It could not be made.
-    Failed(store::Error),
 }
 
 /// The backups of one server.
@@ -200,6 +176,20 @@ impl Backups {
         complete.sort();
         let n_old = complete.len().saturating_sub(self.options.n_keep);
         complete[..n_old].iter().chain(&interrupted).try_for_each(fs::remove_dir_all)
+    }
+}
+
+impl TakesBackups for Backups {
+    fn take(&self) -> Result<Taken, Error> {
+        Self::take(self)
+    }
+
+    fn age(&self) -> Duration {
+        Self::age(self)
+    }
+
+    fn n_failures(&self) -> u64 {
+        Self::n_failures(self)
     }
 }
 

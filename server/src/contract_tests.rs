@@ -7,10 +7,10 @@ use leasehold_base::clock::FakeClock;
 use leasehold_core::RetryHint;
 use leasehold_engine::{self as engine, Engine};
 
-use super::document;
-use crate::app::{self, App};
+use crate::app::App;
+use crate::dialect::contract::document;
 use crate::metrics::Metrics;
-use crate::{dialect, http};
+use crate::{dialect, http, routes as server_routes};
 use leasehold_store::memory::MemoryStore;
 
 fn app() -> (Engine, App) {
@@ -46,12 +46,12 @@ fn routes(router: &axum::Router) -> BTreeSet<String> {
 fn every_route_is_in_the_contract_and_the_other_way_round() {
     let (engine, app) = app();
     let document = document(&app, &dialect::ALL.iter().copied().collect());
-    let router = app::router(app.clone(), dialect::ALL);
+    let router = server_routes::router(app.clone().into(), dialect::ALL);
     let told = document["paths"].as_object().expect("paths").keys();
     // These respond with 404 or 400 in their dialect's format.
     let nothing = ["/leases/", "/locks/", "/v1/namespaces//{rest}"].map(str::to_owned);
     // Pages are for people, not for programs.
-    let console = routes(&app::router(app.clone(), &[]));
+    let console = routes(&server_routes::router(app.clone().into(), &[]));
     let pages = console.iter().filter(|path| path.starts_with("/console"));
     let pages = pages.map(|path| path.replace("{*", "{"));
     // The root folder of WebDAV and of the locks on files: in a contract, a path parameter has at least one character.

@@ -17,8 +17,8 @@ use super::extract::{Base, Body, Id};
 use super::parameter::Update;
 use super::wire::Claim;
 use crate::app::App;
-use crate::dialect::{Dialect, mismatch};
-use crate::door::UnlessOwn;
+use crate::{Dialect, mismatch};
+use crate::http::request::UnlessOwn;
 use crate::operator;
 
 pub(super) async fn change(

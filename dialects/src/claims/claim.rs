@@ -16,9 +16,9 @@ use super::extract::{Base, Body, Id, Pairs};
 use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
 use crate::app::App;
-use crate::dialect::Dialect;
-use crate::dialect::counted::Counted;
-use crate::door;
+use crate::Dialect;
+use crate::counted::Counted;
+use crate::http::request;
 
 /// Maximum time that a read waits for a claim to leave the queue.
 const WAIT_MAX: Span = Span::from_secs(300);
@@ -31,7 +31,7 @@ pub(super) async fn create(
     Counted(peer): Counted,
     caller: Caller,
     Body(parameters): Body,
-) -> Result<door::Answer, Refusal> {
+) -> Result<request::Answer, Refusal> {
     let now = app.engine.now();
     let NewClaim { resource, timeout, metadata } = parameters.new_claim(&app.limits)?;
     let lock = LockKey { namespace: app.dialect.claims.namespace.clone(), name: resource.into() };
@@ -68,7 +68,7 @@ pub(super) async fn create(
     if let Ok(location) = HeaderValue::try_from(claim.url(&base)) {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(door::Answer::new(response, undelivered))
+    Ok(request::Answer::new(response, undelivered))
 }
 
 pub(super) async fn look(

@@ -13,7 +13,7 @@ use crate::contract::{Chapter, Operation, seconds, text, whole};
 /// Error statuses that any request with a body can return.
 const BODY: &[u16] = &[408, 413, 415, 503];
 
-pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+pub(crate) fn chapter(app: &App) -> Chapter {
     let operations =
         [list(), create(&app.limits), look(app), change("patch", app), change("put", app)];
     let bare = operations.each_ref().map(|operation| {

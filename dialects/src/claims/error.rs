@@ -11,9 +11,9 @@ use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::dialect::Dialect;
-use crate::dialect::limit::{self, Met};
-use crate::dialect::rejection::in_words;
+use crate::Dialect;
+use crate::limit::{self, Met};
+use crate::rejection::in_words;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

@@ -9,8 +9,8 @@ use leasehold_core::LeaseNumber;
 use super::error::Refusal;
 use super::parameter::Parameters;
 use crate::app::App;
-use crate::dialect::query;
-use crate::door::Arrival;
+use crate::query;
+use crate::http::request::Arrival;
 use crate::http::{body, forwarded};
 
 /// The claim that the path names. A malformed id is reported as a claim that does not exist.

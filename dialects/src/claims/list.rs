@@ -14,7 +14,7 @@ use super::extract::{Base, Pairs};
 use super::filter::Filter;
 use super::wire::{Claim, ClaimBody};
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::Dialect;
 use crate::http::pieces::{BrokenOff, Pieces};
 use leasehold_auth::shares::Client;
 

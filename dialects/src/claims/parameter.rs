@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::error::Refusal;
-use crate::dialect::metadata;
+use crate::metadata;
 
 /// Metadata is nested in a claim, which is nested in a list. Its depth is checked inside this nesting, so that the
 /// whole response stays within the depth that JSON parsers commonly allow.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::date;
 use crate::app::App;
-use crate::dialect::owner;
+use crate::owner;
 
 /// All possible statuses of a claim.
 pub(super) const STATUSES: [&str; 7] =

@@ -15,20 +15,20 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::Dialect;
 
 pub(crate) use chapter::Chapter;
 pub(crate) use operation::Operation;
-pub(crate) use page::routes;
+pub use page::routes;
 pub(crate) use schema::{cursor, millis, seconds, text, whole};
-pub(crate) use server::Health;
+pub use server::Health;
 
 const ABOUT: &str = "One lock server that speaks several protocols. Each is a chapter here and can be switched off; \
     this document shows those that are on, with the bounds this server was told. A method that a path does not \
     know is answered with 405 and `Allow`, a path nobody knows with 404. `HEAD` works wherever `GET` does.";
 
 /// Returns the document for a server with these dialects.
-pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
+pub fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
     let chapters = dialects.iter().map(|dialect| dialect.chapter(app));
     let chapters = chapters.chain([server::chapter()]);
     let (mut tags, mut paths, mut schemas) = (Vec::new(), Map::new(), Map::new());

@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::Dialect;
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const CSS: &str = "text/css; charset=utf-8";
@@ -20,7 +20,8 @@ pub(super) const JS: &str = "text/javascript; charset=utf-8";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub(crate) fn routes(app: &App, dialects: &BTreeSet<Dialect>) -> Router<App> {
+/// Returns the routes of the document and of the page that shows it.
+pub fn routes(app: &App, dialects: &BTreeSet<Dialect>) -> Router<App> {
     // Rendered on first use, because every worker has separate routes and few of them ever serve the document.
     let (app, dialects) = (app.clone(), dialects.clone());
     let made = move || Bytes::from(super::document(&app, &dialects).to_string());

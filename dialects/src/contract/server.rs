@@ -9,13 +9,14 @@ use crate::metrics::Format;
 
 /// The check succeeded.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Health {
+pub struct Health {
     /// Always `ok`.
     status: &'static str,
 }
 
 impl Health {
-    pub(crate) const OK: Self = Self { status: "ok" };
+    /// The server is well.
+    pub const OK: Self = Self { status: "ok" };
 }
 
 pub(super) fn chapter() -> Chapter {

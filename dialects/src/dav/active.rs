@@ -12,8 +12,8 @@ use super::place::href;
 use super::xml::escape;
 use crate::app::App;
 use crate::content::{Extent, FilePath, Part, Reach, Scope, members_key, readers_key, tree_key};
-use crate::dialect::grip::{self, Grip, Obstacle};
-use crate::dialect::{Dialect, owner};
+use crate::grip::{self, Grip, Obstacle};
+use crate::{Dialect, owner};
 
 /// Metadata that is stored with the leases of a WebDAV lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

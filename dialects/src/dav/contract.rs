@@ -8,7 +8,7 @@ use crate::contract::{Chapter, Operation, text};
 /// Error statuses that any request can return.
 const ANY: &[u16] = &[400, 401, 403, 429, 500, 503];
 
-pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
+pub(crate) fn chapter(_: &App) -> Chapter {
     let about = "WebDAV, classes 1 and 2 (RFC 4918), on the files of the dialect `files`. OpenAPI knows neither \
                  `PROPFIND`, `PROPPATCH`, `MKCOL`, `COPY` and `MOVE` nor `LOCK` and `UNLOCK`; they are at the same \
                  path, as is `OPTIONS`";

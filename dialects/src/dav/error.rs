@@ -11,11 +11,11 @@ use super::place::href;
 use super::xml::escape;
 use crate::app::App;
 use crate::content::{self, FilePath, NoPath, Unreceived};
-use crate::dialect::basic;
-use crate::dialect::grip::{InTheWay, Obstacle};
-use crate::dialect::limit::{self, Met};
-use crate::dialect::owner;
-use crate::dialect::rejection::in_words;
+use crate::basic;
+use crate::grip::{InTheWay, Obstacle};
+use crate::limit::{self, Met};
+use crate::owner;
+use crate::rejection::in_words;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

@@ -16,7 +16,7 @@ use super::place::href;
 use super::property::{Dead, Name, Names, Properties};
 use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::content::{Facts, FilePath, Found, Reach, ToRead};
-use crate::dialect::files::condition;
+use crate::files::condition;
 
 /// Maximum number of entries that are read from a folder at a time.
 const PAGE: usize = 500;

@@ -14,9 +14,9 @@ use super::place;
 use super::{Asked, Dav, METHODS};
 use crate::audit::{Act, Kind};
 use crate::content::{self, Content, Extent, FilePath, Found, Reach, Scope, ToRead};
-use crate::dialect::files::condition;
-use crate::dialect::grip::{Grip, Terms};
-use crate::dialect::{Dialect, owner};
+use crate::files::condition;
+use crate::grip::{Grip, Terms};
+use crate::{Dialect, owner};
 
 /// Maximum files and folders that one header `If` names.
 const ADDRESSES_MAX: usize = 16;

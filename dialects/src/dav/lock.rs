@@ -16,10 +16,10 @@ use super::hold::{self, Hold};
 use super::place::href;
 use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::content::{Extent, FilePath, Found, Reach, Scope, ToWrite};
-use crate::dialect::files::condition::{Precondition, UNMET, of_write};
-use crate::dialect::grip::{Grip, Terms};
-use crate::dialect::{Dialect, owner};
-use crate::door;
+use crate::files::condition::{Precondition, UNMET, of_write};
+use crate::grip::{Grip, Terms};
+use crate::{Dialect, owner};
+use crate::http::request;
 
 /// Maximum number of characters of the client's `owner` element that become the owner's name.
 const OWNER_CHARS: usize = 64;
@@ -95,7 +95,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
     if is_folder && let Ok(place) = HeaderValue::try_from(href(&asked.path, true)) {
         response.headers_mut().insert(header::CONTENT_LOCATION, place);
     }
-    Ok(door::Answer::new(response, undelivered).into_response())
+    Ok(request::Answer::new(response, undelivered).into_response())
 }
 
 async fn take(

@@ -37,7 +37,7 @@ use super::files::read::{self, Unserved};
 use super::query;
 use crate::app::App;
 use crate::content::{FilePath, Found, Store, ToRead};
-use crate::door::{Arrival, NOT_ALLOWED};
+use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use crate::http::client;
 use error::Refusal;
@@ -209,7 +209,7 @@ fn not_allowed() -> Response {
 }
 
 /// Answers `OPTIONS`. Some clients send it to the root of the server before they use the configured URL.
-pub(crate) fn options() -> Response {
+pub fn options() -> Response {
     let headers = [
         (HeaderName::from_static("dav"), "1, 2"),
         (HeaderName::from_static("ms-author-via"), "DAV"),

@@ -9,7 +9,7 @@ use super::hold::{Hold, Target};
 use super::{Answer, Asked, Dav, Depth, place, to_completion};
 use crate::app::App;
 use crate::content::{self, Bounds, FilePath, Found, Reach, Source, ToRead, ToWrite};
-use crate::dialect::files::condition::{self, Precondition};
+use crate::files::condition::{self, Precondition};
 use crate::http::answers::Sending;
 use crate::http::client;
 

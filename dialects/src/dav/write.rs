@@ -9,8 +9,8 @@ use super::error::Refusal;
 use super::hold::{Hold, Target};
 use super::{Answer, Asked, Dav, to_completion};
 use crate::content::{self, FilePath, Found, Reach, ToWrite, Upload};
-use crate::dialect::files::condition::{self, Precondition};
-use crate::dialect::files::upload;
+use crate::files::condition::{self, Precondition};
+use crate::files::upload;
 use crate::http::client;
 
 pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {

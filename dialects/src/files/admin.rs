@@ -12,7 +12,7 @@ use super::error::Refusal;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
 use crate::content::FilePath;
-use crate::dialect::{cursor, grip};
+use crate::{cursor, grip};
 use crate::http::pieces::PIECE_BYTES;
 use crate::operator;
 

@@ -11,7 +11,7 @@ use crate::content::Facts;
 
 /// The result of checking the conditions of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::dialect) enum Precondition {
+pub(crate) enum Precondition {
     /// The request can proceed.
     Holds,
     /// The client already has this version of the file.
@@ -21,22 +21,22 @@ pub(in crate::dialect) enum Precondition {
 }
 
 /// The error message for a condition that fails.
-pub(in crate::dialect) const UNMET: &str =
+pub(crate) const UNMET: &str =
     "If-Match, If-None-Match or If-Unmodified-Since does not hold for it; nothing was changed";
 
 /// Returns the entity tag of a version of a file.
-pub(in crate::dialect) fn tag(facts: &Facts) -> String {
+pub(crate) fn tag(facts: &Facts) -> String {
     format!("\"{}\"", facts.version)
 }
 
 /// Returns a modification time in the format of HTTP headers.
-pub(in crate::dialect) fn date(modified_ms: i64) -> String {
+pub(crate) fn date(modified_ms: i64) -> String {
     let since = Duration::from_millis(u64::try_from(modified_ms).unwrap_or(0));
     httpdate::fmt_http_date(UNIX_EPOCH + since)
 }
 
 /// Checks whether a request can change a file. `facts` is its current version, or `None` if the file does not exist.
-pub(in crate::dialect) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Precondition {
+pub(crate) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, facts, str::trim),
         None => is_unmodified(headers, facts),
@@ -47,7 +47,7 @@ pub(in crate::dialect) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -
 }
 
 /// Checks whether a request should be sent the file whose current version is `facts`.
-pub(in crate::dialect) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precondition {
+pub(crate) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, Some(facts), str::trim),
         None => is_unmodified(headers, Some(facts)),
@@ -63,7 +63,7 @@ pub(in crate::dialect) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precond
 }
 
 /// Checks `If-Range`: returns whether the part that the client already has is from this version of the file.
-pub(in crate::dialect) fn range_holds(headers: &HeaderMap, facts: &Facts) -> bool {
+pub(crate) fn range_holds(headers: &HeaderMap, facts: &Facts) -> bool {
     let Some(text) = headers.get(IF_RANGE) else { return true };
     match time(headers, IF_RANGE) {
         Some(since) => seconds(facts) == since,

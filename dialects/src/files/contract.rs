@@ -13,7 +13,7 @@ use crate::contract::{Chapter, Operation, cursor, text, whole};
 const ANY: &[u16] = &[400, 401, 500, 503];
 const PAGE_MAX: u64 = 1000;
 
-pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
+pub(crate) fn chapter(_: &App) -> Chapter {
     let about = "Files with locks, in sessions. Every path that is nobody else's is a file's; below `/files` \
                  there are no such exceptions. A file's path may have slashes";
     Chapter::new("files", about)

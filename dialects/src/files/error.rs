@@ -11,16 +11,16 @@ use serde::Serialize;
 
 use super::wire::Locked;
 use crate::content::{self, NoPath, Unreceived};
-use crate::dialect::grip::Obstacle;
-use crate::dialect::limit::{self, Met};
-use crate::dialect::rejection::in_words;
+use crate::grip::Obstacle;
+use crate::limit::{self, Met};
+use crate::rejection::in_words;
 use crate::http::answers::TooMuch;
 
 const BAD_SESSION: &str = "Invalid session";
 
 /// An error response of this dialect.
 #[derive(Debug)]
-pub(in crate::dialect) enum Refusal {
+pub(crate) enum Refusal {
     /// The file is locked by another holder.
     Locked(Box<Locked>),
     /// Anything else.

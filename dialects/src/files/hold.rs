@@ -11,8 +11,8 @@ use super::wire::Locked;
 use crate::app::App;
 use crate::audit::{Act, Kind};
 use crate::content::{Extent, FilePath, Reach, Scope, ToWrite};
-use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
-use crate::dialect::{Dialect, owner};
+use crate::grip::{Grip, InTheWay, Obstacle, Terms};
+use crate::{Dialect, owner};
 
 /// A session's lock on a file or folder, and the other locks that a change needs. When dropped, it releases the locks
 /// that this change acquired.

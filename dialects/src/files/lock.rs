@@ -9,8 +9,8 @@ use super::hold::{self, holder};
 use super::session::Session;
 use super::wire::{self, Acquired, Done, LockShown, Status};
 use crate::content::{FilePath, ToRead};
-use crate::dialect::Dialect;
-use crate::door;
+use crate::Dialect;
+use crate::http::request;
 
 type Answer = Result<Response, Refusal>;
 
@@ -66,7 +66,7 @@ async fn acquire(files: &Files, session: &Session, path: &FilePath) -> Answer {
     let body =
         Acquired { message: "Lock acquired", path: path.as_str(), session_id: &session.short() };
     let response = wire::answer(StatusCode::OK, body);
-    Ok(door::Answer::new(response, undelivered).into_response())
+    Ok(request::Answer::new(response, undelivered).into_response())
 }
 
 async fn release(files: &Files, session: &Session, path: &FilePath) -> Answer {

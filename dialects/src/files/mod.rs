@@ -36,7 +36,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::{Listener, file_url};
 use crate::app::{self, App};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
-use crate::door::{self, Arrival};
+use crate::http::request::{self, Arrival};
 use crate::http::client;
 use error::Refusal;
 use leasehold_auth::shares::Client;
@@ -99,7 +99,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
 }
 
 /// Serves every path that belongs to no protocol. `None` if this dialect is off.
-pub(crate) fn rest(app: &App) -> Option<MethodRouter> {
+pub fn rest(app: &App) -> Option<MethodRouter> {
     Files::of(app).map(|files| any(serve).with_state(files))
 }
 
@@ -255,7 +255,7 @@ fn sent(sent: Result<Response, Unserved>) -> Response {
 }
 
 async fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", door::NOT_ALLOWED)
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", request::NOT_ALLOWED)
 }
 
 /// Runs the work to its end even if the client disconnects, because a half-finished change would be worse.

@@ -12,7 +12,7 @@ use crate::http::stream;
 
 /// Why no content is sent. Each dialect renders it in its own format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::dialect) enum Unserved {
+pub(crate) enum Unserved {
     /// A condition of the request does not hold.
     Precondition,
     /// The file has only this many bytes, and the requested part begins after them.
@@ -20,7 +20,7 @@ pub(in crate::dialect) enum Unserved {
 }
 
 /// Returns the response with the content of a file. `sending` was admitted before the file was opened.
-pub(in crate::dialect) fn answer(
+pub(crate) fn answer(
     headers: &HeaderMap,
     facts: &Facts,
     content: Box<dyn Readable>,
@@ -72,6 +72,6 @@ fn described(facts: &Facts) -> impl axum::response::IntoResponseParts + use<> {
 }
 
 /// Returns the header that tells the client the size of the file, for ranges that begin after its end.
-pub(in crate::dialect) fn content_range(size: u64) -> [(header::HeaderName, String); 1] {
+pub(crate) fn content_range(size: u64) -> [(header::HeaderName, String); 1] {
     [(header::CONTENT_RANGE, format!("bytes */{size}"))]
 }

@@ -18,9 +18,9 @@ use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
 use crate::audit::Kind;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, owner};
-use crate::door::{self, Arrival};
+use crate::counted::Counted;
+use crate::{Dialect, owner};
+use crate::http::request::Arrival;
 use crate::http::forwarded;
 
 const COOKIE: &str = "hengdang_session";
@@ -124,7 +124,7 @@ fn count(files: &Files, parts: &Parts, caller: &Caller) -> Result<(), Refusal> {
     let Arrival { peer, received, .. } = *Arrival::of(parts);
     let from = || forwarded::client(&parts.headers, peer, &app.http.trusted_proxies);
     match app.auth.take_request(caller, from, app.engine.at(received)) {
-        Err(denied) if !door::is_vital(parts) => Err(denied.into()),
+        Err(denied) if !crate::vital::is_vital(parts) => Err(denied.into()),
         Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn kind(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
 }
 
 /// Returns the media type for any dialect that stores files. The error is a message for the client.
-pub(in crate::dialect) fn said_kind(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
+pub(crate) fn said_kind(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(None) };
     let kind = kind.to_str().ok().filter(|kind| kind.contains('/'));
     let kind = kind.ok_or("the content type is not a media type")?;
@@ -24,7 +24,7 @@ pub(in crate::dialect) fn said_kind(headers: &HeaderMap) -> Result<Option<String
 
 /// Rejects encoded content, with a message for the client. Content is stored and served as received, so readers could
 /// not decode it.
-pub(in crate::dialect) fn check_coding(headers: &HeaderMap) -> Result<(), &'static str> {
+pub(crate) fn check_coding(headers: &HeaderMap) -> Result<(), &'static str> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     match codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         true => Ok(()),

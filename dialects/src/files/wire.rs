@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::dialect::{Dialect, owner};
+use crate::{Dialect, owner};
 
 /// Builds a JSON response that must not be cached, because the state of locks and sessions changes at any time.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
@@ -18,7 +18,7 @@ pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
 /// The file is locked by another holder.
 #[derive(Serialize, JsonSchema, Debug)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::dialect) struct Locked {
+pub(crate) struct Locked {
     pub(super) error: &'static str,
     pub(super) message: &'static str,
     pub(super) locked_by: String,

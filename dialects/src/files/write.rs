@@ -96,7 +96,7 @@ async fn publish(
     let headers = [
         (header::ETAG, condition::tag(&facts)),
         (header::LAST_MODIFIED, condition::date(facts.modified_ms)),
-        (header::LOCATION, crate::dialect::file_url::location(&path)),
+        (header::LOCATION, crate::file_url::location(&path)),
     ];
     Ok((headers, wire::answer(status, body)).into_response())
 }

@@ -15,7 +15,7 @@ const BODY: &[u16] = &[400, 408, 413, 415, 500, 503];
 /// Parameters of OpenAPI links: where a follow-up request finds its path parameter in this response.
 const LEASE: (&str, &str) = ("lease", "$response.body#/lease_id");
 
-pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+pub(crate) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("leases", "LS-SPEC-001: leases of a tenant's locks");
     let health = Operation::new("get", "/health", "health", "Is the server well?")
         .answer::<Health>(200, "The server is well.");

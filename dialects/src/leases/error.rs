@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::wire;
 use crate::app::App;
-use crate::dialect::limit::{self, Met};
-use crate::door;
+use crate::limit::{self, Met};
+use crate::http::request;
 use crate::http::body::BadBody;
 
 /// An error response of this dialect. Its body contains the server time, so [`write`] adds the body when the response
@@ -137,7 +137,7 @@ pub(super) async fn nothing_here() -> Refusal {
 }
 
 pub(super) async fn wrong_method() -> Refusal {
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, door::NOT_ALLOWED)
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, request::NOT_ALLOWED)
 }
 
 impl From<BadBody> for Refusal {

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::error::{Code, Refusal};
 use crate::app::App;
-use crate::dialect::{path, query};
-use crate::door::Arrival;
+use crate::{path, query};
+use crate::http::request::Arrival;
 use crate::http::body;
 
 /// The lease id in the path, not yet parsed.

@@ -15,9 +15,9 @@ use super::error::Refusal;
 use super::extract::{Body, Claimed, Lease};
 use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, lease_id, mismatch, owner};
-use crate::door;
+use crate::counted::Counted;
+use crate::{Dialect, lease_id, mismatch, owner};
+use crate::http::request;
 
 pub(super) type Answer = Result<Response, Refusal>;
 
@@ -27,7 +27,7 @@ pub(super) async fn acquire(
     caller: Caller,
     Counted(peer): Counted,
     Body(request): Body<AcquireRequest>,
-) -> Result<door::Answer, Refusal> {
+) -> Result<request::Answer, Refusal> {
     let key = wire::key(&app, &request.tenant_id, &request.lock_key)?;
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
@@ -47,7 +47,7 @@ pub(super) async fn acquire(
     let origin = Origin { key, idempotency_key: Some(request.request_id) };
     let body = wire::lease(&app, &caller, origin, &grant.lease);
     let response = (StatusCode::CREATED, Json(body)).into_response();
-    Ok(door::Answer::new(response, undelivered))
+    Ok(request::Answer::new(response, undelivered))
 }
 
 pub(super) async fn renew(

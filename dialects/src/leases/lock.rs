@@ -12,7 +12,7 @@ use super::extract::{Body, Claimed, Lock, Params};
 use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
-use crate::dialect::{Dialect, grip};
+use crate::{Dialect, grip};
 use crate::operator;
 
 pub(super) async fn look(

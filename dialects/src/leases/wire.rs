@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::dialect::{Dialect, lease_id, owner};
+use crate::{Dialect, lease_id, owner};
 
 /// `ttl_seconds` is kept as raw JSON, because a value that is not a whole number has a dedicated error code.
 #[derive(Deserialize, JsonSchema)]

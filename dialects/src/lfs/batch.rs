@@ -13,7 +13,7 @@ use super::repository::{Oid, Repository};
 use super::wire::{self, Action, Actions, Batch, BatchRequest, Object, ObjectShown};
 use super::{Answer, Asked, Lfs};
 use crate::content::{self, Content, Found, ToRead};
-use crate::door::Arrival;
+use crate::http::request::Arrival;
 use crate::http::forwarded;
 
 const BASIC: &str = "basic";

@@ -16,7 +16,7 @@ const ANY: &[u16] = &[400, 500, 503];
 /// Error statuses that any request with a JSON body can return in addition.
 const JSON: &[u16] = &[408, 413, 415];
 
-pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+pub(crate) fn chapter(app: &App) -> Chapter {
     let about = "Git LFS: locks of files, and objects by the basic transfer. The name of a repository may have \
                  slashes. Transfers are never answered 401, whoever asks";
     let name_max = app.limits.name_bytes_max;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::wire::{self, LockShown};
 use crate::content::{self, Unreceived};
-use crate::dialect::{basic, native};
+use crate::{basic, native};
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

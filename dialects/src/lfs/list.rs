@@ -12,7 +12,7 @@ use super::lock::find;
 use super::repository::Repository;
 use super::wire::{self, Held, LockShown, Locks, Verified, VerifyRequest};
 use super::{Answer, Asked, Lfs};
-use crate::dialect::{cursor, grip, query};
+use crate::{cursor, grip, query};
 use crate::http::pieces::PIECE_BYTES;
 
 const LIMIT_DEFAULT: u64 = 100;

@@ -12,9 +12,9 @@ use super::error::Refusal;
 use super::repository::Repository;
 use super::wire::{self, Held, LockAnswer, LockRequest, UnlockRequest};
 use super::{Answer, Asked, Lfs};
-use crate::dialect::counted::Counted;
-use crate::dialect::{ALL, Dialect};
-use crate::door::{self, UnlessOwn};
+use crate::counted::Counted;
+use crate::{ALL, Dialect};
+use crate::http::request::{self, UnlessOwn};
 use crate::operator;
 
 /// Acquires the lock of a file. The lock does not expire.
@@ -42,7 +42,7 @@ pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
     let granted = taken.map_err(|rejection| refused(app, path, rejection, is_own))?;
     let lock = Held::from(&granted.grant.lease).shown(app, path);
     let answer = wire::answer(StatusCode::CREATED, LockAnswer { lock });
-    Ok(door::Answer::new(answer, granted.undelivered).into_response())
+    Ok(request::Answer::new(answer, granted.undelivered).into_response())
 }
 
 /// Returns the error for a lock that cannot be acquired. git-lfs shows only the message, so the message names the

@@ -29,13 +29,13 @@ use serde::de::DeserializeOwned;
 use super::{Listener, owner};
 use crate::app::App;
 use crate::content::Store;
-use crate::door::{Arrival, NOT_ALLOWED};
+use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use error::Refusal;
 use repository::Repository;
 use target::Target;
 
-pub(crate) use target::is_transfer;
+pub use target::is_transfer;
 
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lfs"];

@@ -13,8 +13,8 @@ use super::wire::{self, Object};
 use super::{Answer, Asked, Lfs};
 use crate::audit::Kind;
 use crate::content::{self, Found, Upload};
-use crate::dialect::files::read::{self, Unserved};
-use crate::door::Arrival;
+use crate::files::read::{self, Unserved};
+use crate::http::request::Arrival;
 use crate::http::client;
 use crate::http::forwarded;
 

@@ -47,7 +47,7 @@ fn split(path: &str) -> Option<(&str, Target)> {
 }
 
 /// Returns whether the path transfers an object. git-lfs endlessly repeats transfers that get status 401.
-pub(crate) fn is_transfer(path: &str) -> bool {
+pub fn is_transfer(path: &str) -> bool {
     // Nearly all requests are for other dialects, so this check comes first.
     path.starts_with("/lfs/")
         && matches!(parse(path), Some((_, Target::Object(_) | Target::Stored(_))))

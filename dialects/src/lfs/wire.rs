@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::dialect::{Dialect, name_of, owner};
+use crate::{Dialect, name_of, owner};
 
 /// The media type of all bodies.
 pub(super) const KIND: &str = "application/vnd.git-lfs+json";

@@ -25,7 +25,7 @@ const NO_BODY: &[u16] = &[400, 503];
 const LOCK: (&str, &str) = ("lock", "$response.body#/lock_name");
 const SESSION: (&str, &str) = ("session", "$response.body#/session_id");
 
-pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+pub(crate) fn chapter(app: &App) -> Chapter {
     let limits = &app.limits;
     let chapter = Chapter::new("locks", "The native protocol: locks, sessions, events");
     bounded(chapter, limits)

@@ -12,13 +12,13 @@ use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
 use super::lock;
 use crate::app::App;
-use crate::dialect::counted::Counted;
-use crate::door::{Answer, Arrival};
+use crate::counted::Counted;
+use crate::http::request::{Answer, Arrival};
 
 const PREFIX: &str = "/v1/locks/";
 
 /// A request that skips the router.
-pub(crate) struct Direct {
+pub struct Direct {
     verb: Verb,
     /// The offset in the path at which the lock's name ends.
     name_end: usize,
@@ -26,17 +26,21 @@ pub(crate) struct Direct {
 
 /// The operation that the last segment of the path names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verb {
+pub enum Verb {
+    /// Acquires a lock.
     Acquire,
+    /// Renews a lease.
     Renew,
+    /// Releases a lease.
     Release,
 }
 
 impl Verb {
-    pub(crate) const ALL: [Self; 3] = [Self::Acquire, Self::Renew, Self::Release];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Acquire, Self::Renew, Self::Release];
 
     /// Returns the route that the router would have matched.
-    pub(crate) fn route(self) -> &'static str {
+    pub fn route(self) -> &'static str {
         match self {
             Verb::Acquire => "/v1/locks/{lock}/acquire",
             Verb::Renew => "/v1/locks/{lock}/renew",
@@ -47,7 +51,7 @@ impl Verb {
 
 impl Direct {
     /// Recognizes a frequent call. Returns `None` for every other request, which then goes through the router.
-    pub(crate) fn of<B>(request: &Request<B>) -> Option<Self> {
+    pub fn of<B>(request: &Request<B>) -> Option<Self> {
         if request.method() != Method::POST {
             return None;
         }
@@ -63,12 +67,13 @@ impl Direct {
         is_direct.then_some(Self { verb, name_end: PREFIX.len() + name.len() })
     }
 
-    pub(crate) fn verb(&self) -> Verb {
+    /// Returns the operation.
+    pub fn verb(&self) -> Verb {
         self.verb
     }
 
     /// Calls the handler that the router would call, and returns its response.
-    pub(crate) async fn answer<B>(self, app: App, arrival: &Arrival, request: Request<B>) -> Answer
+    pub async fn answer<B>(self, app: App, arrival: &Arrival, request: Request<B>) -> Answer
     where
         B: HttpBody<Data = Bytes>,
     {

@@ -9,36 +9,36 @@ use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 use leasehold_engine as engine;
 
 use crate::content;
-use crate::dialect::limit::{self, Met};
-use crate::dialect::rejection::in_words;
+use crate::limit::{self, Met};
+use crate::rejection::in_words;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
 /// An error response of this dialect.
 #[derive(Debug)]
-pub(in crate::dialect) struct Refusal {
+pub(crate) struct Refusal {
     status: StatusCode,
     failure: Failure,
 }
 
 impl Refusal {
-    pub(in crate::dialect) fn new(status: StatusCode, code: Code, why: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, code: Code, why: impl Into<String>) -> Self {
         Self { status, failure: Failure::new(code, why) }
     }
 
     /// Returns the error for a request body that did not arrive in time.
-    pub(in crate::dialect) fn late() -> Self {
+    pub(crate) fn late() -> Self {
         let why = "the body stopped coming; nothing was changed";
         Self::new(StatusCode::REQUEST_TIMEOUT, Code::Timeout, why)
     }
 
     /// Returns the error for a request body that ended early.
-    pub(in crate::dialect) fn broken_off() -> Self {
+    pub(crate) fn broken_off() -> Self {
         Self::invalid("the body broke off; nothing was changed")
     }
 
     /// Returns the error for an invalid request.
-    pub(in crate::dialect) fn invalid(why: impl Into<String>) -> Self {
+    pub(crate) fn invalid(why: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, why)
     }
 
@@ -59,18 +59,18 @@ impl Refusal {
     }
 
     /// Replaces the message.
-    pub(in crate::dialect) fn saying(mut self, why: String) -> Self {
+    pub(crate) fn saying(mut self, why: String) -> Self {
         self.failure.error = why;
         self
     }
 
     /// Returns the error for an exceeded limit. `field` is the dialect's name for the limited value.
-    pub(in crate::dialect) fn limited(exceeded: Exceeded, field: &str) -> Self {
+    pub(crate) fn limited(exceeded: Exceeded, field: &str) -> Self {
         of_limit(exceeded, field)
     }
 
     /// Returns the status, the message and whether a retry can succeed, for dialects with another error format.
-    pub(in crate::dialect) fn into_parts(self) -> (StatusCode, String, bool) {
+    pub(crate) fn into_parts(self) -> (StatusCode, String, bool) {
         (self.status, self.failure.error, self.failure.retryable)
     }
 

@@ -22,7 +22,7 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::stale::Staleness;
 use crate::app::App;
-use crate::dialect::owner;
+use crate::owner;
 use crate::http::answers::Sending;
 use leasehold_auth::shares::Client;
 
@@ -169,7 +169,7 @@ fn render(generation: u64, event: &store::Event, shows: impl Fn(&LockKey) -> boo
 }
 
 /// Converts an event to its API type. `shows` decides which locks the description of a suspected deadlock can name.
-pub(crate) fn wire(event: &store::Event, shows: impl Fn(&LockKey) -> bool) -> Event {
+pub fn wire(event: &store::Event, shows: impl Fn(&LockKey) -> bool) -> Event {
     let fact = &event.fact;
     let reason = fact.reason.as_deref();
     let shows = |name: &str| shows(&LockKey::new(fact.lock.namespace.clone(), name));
@@ -193,7 +193,7 @@ pub(crate) fn wire(event: &store::Event, shows: impl Fn(&LockKey) -> bool) -> Ev
 
 /// Returns an event as the JSON body of a webhook call. It includes the event's id, so that the receiver can recognize
 /// duplicates.
-pub(crate) fn note(generation: u64, event: &store::Event) -> Vec<u8> {
+pub fn note(generation: u64, event: &store::Event) -> Vec<u8> {
     #[derive(Serialize)]
     struct Note {
         id: String,

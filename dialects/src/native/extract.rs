@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::dialect::{path, query};
-use crate::door::Arrival;
+use crate::{path, query};
+use crate::http::request::Arrival;
 use crate::http::body;
 
 /// The time at which the request arrived. `expires_after_send_ms` in the response counts from here, however long the

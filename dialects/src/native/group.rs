@@ -25,9 +25,9 @@ use super::lock;
 use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, lease_id, owner};
-use crate::door;
+use crate::counted::Counted;
+use crate::{Dialect, lease_id, owner};
+use crate::http::request;
 use crate::http::json;
 
 type Answer = Result<Response, Refusal>;
@@ -40,7 +40,7 @@ pub(super) async fn acquire(
     counted: Counted,
     caller: Caller,
     Body(request): Body<AcquireAllRequest>,
-) -> Result<door::Answer, Refusal> {
+) -> Result<request::Answer, Refusal> {
     let mut acquire = to_acquire(&app, &namespace, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     // `n` is the index of a lock in the request.
@@ -65,7 +65,7 @@ pub(super) async fn acquire(
     let answer = waiting.answer(&app, &caller, call, is_over, may).await?;
     match answer {
         Ok(Ok(WaitedAll::Granted { grants, undelivered })) => {
-            Ok(door::Answer::new(acquired(&app, now, &request, &grants), undelivered))
+            Ok(request::Answer::new(acquired(&app, now, &request, &grants), undelivered))
         }
         Ok(Ok(WaitedAll::Over { n, view })) => {
             Ok(lock::wait_over(&app, key(n), (now, wait), &view).into())

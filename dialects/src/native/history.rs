@@ -75,8 +75,8 @@ async fn answer(
     }
     if let Some(cursor) = cursor {
         app.engine.catch_up_to(cursor).await;
-    } else if let Some(relay) = &app.relay {
-        relay.catch_up(&app.engine).await;
+    } else if let Some(following) = &app.following {
+        following.catch_up(&app.engine).await;
     }
     let query =
         Query { namespace: Some(namespace), lock, owner: params.owner, since_ms: params.since };

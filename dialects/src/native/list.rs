@@ -14,7 +14,7 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
-use crate::dialect::{cursor, grip};
+use crate::{cursor, grip};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 use leasehold_auth::shares::Client;
 

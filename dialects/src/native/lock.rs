@@ -23,9 +23,9 @@ use super::extract::{Body, Lock, NoParams, Received};
 use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, grip, lease_id, owner};
-use crate::door;
+use crate::counted::Counted;
+use crate::{Dialect, grip, lease_id, owner};
+use crate::http::request;
 use crate::http::json;
 use crate::operator;
 
@@ -44,7 +44,7 @@ pub(super) async fn acquire(
     counted: Counted,
     caller: Caller,
     Body(request): Body<AcquireRequest>,
-) -> Result<door::Answer, Refusal> {
+) -> Result<request::Answer, Refusal> {
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     let mut acquire = to_acquire(&app, &key, counted, &caller, &request)?;
     if caller.check(Right::Acquire, &key).is_err() {
@@ -70,7 +70,7 @@ pub(super) async fn acquire(
     };
     match answer {
         Ok(Ok(Waited::Granted(Granted { grant, undelivered }))) => {
-            Ok(door::Answer::new(acquired(&app, now, key, *grant), undelivered))
+            Ok(request::Answer::new(acquired(&app, now, key, *grant), undelivered))
         }
         Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, (now, wait), &view).into()),
         Ok(Err(rejection)) => Ok(not_acquired(&app, key, rejection)?.into()),

@@ -28,9 +28,9 @@ use leasehold_auth::Denied;
 
 use super::Listener;
 use crate::app::App;
-pub(crate) use direct::{Direct, Verb};
-pub(in crate::dialect) use error::Refusal;
-pub(crate) use event::{note, wire as told};
+pub use direct::{Direct, Verb};
+pub(crate) use error::Refusal;
+pub use event::{note, wire as told};
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];

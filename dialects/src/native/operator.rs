@@ -17,7 +17,6 @@ use super::error::Refusal;
 use super::extract::{Body, NoParams, Number, Params};
 use super::wire;
 use crate::app::App;
-use crate::dialect;
 use crate::http::json;
 use crate::operator;
 
@@ -76,7 +75,7 @@ fn shown(lease: &LeaseRecord) -> RevokedFrom {
     RevokedFrom {
         namespace: lease.lock.namespace.to_string(),
         lock_name: lease.lock.name.to_string(),
-        owner_id: dialect::shown(lease.dialect, &lease.owner).into(),
+        owner_id: crate::shown(lease.dialect, &lease.owner).into(),
         principal: wire::principal(&lease.owner),
         fencing_token: lease.token.get(),
         waiting: lease.phase.is_queued(),
@@ -131,7 +130,7 @@ pub(super) async fn sessions(
     found.truncate(limit);
     let shown = found.into_iter().map(|(session, n_leases)| SessionState {
         number: session.number.0,
-        dialect: dialect::name_of(session.dialect),
+        dialect: crate::name_of(session.dialect),
         owner_id: session.owner.instance.to_string(),
         principal: session.owner.principal.to_string(),
         ttl_ms: session.ttl.as_millis(),

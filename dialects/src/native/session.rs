@@ -14,8 +14,8 @@ use super::extract::{Body, NoParams, Received, SessionId};
 use super::wire;
 use crate::app::App;
 use crate::audit::Kind;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, owner};
+use crate::counted::Counted;
+use crate::{Dialect, owner};
 
 type Answer = Result<Response, Refusal>;
 

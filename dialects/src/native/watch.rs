@@ -19,7 +19,7 @@ use super::lock;
 use super::stale::Staleness;
 use super::wire;
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::Dialect;
 use crate::http::answers::Sending;
 use leasehold_auth::shares::Client;
 

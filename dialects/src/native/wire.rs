@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::dialect::{metadata, owner};
+use crate::{metadata, owner};
 
 /// Returns the hash under which a session is stored. The id itself is a secret and is never stored.
 pub(super) fn session_digest(session_id: &str) -> SessionDigest {

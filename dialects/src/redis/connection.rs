@@ -61,7 +61,7 @@ pub(super) async fn converse(app: App, mut conversation: Conversation) {
         }
         let is_heard = conversation.say(said.text.as_bytes(), said.grants).await;
         // After a leader change, the client must reconnect to be forwarded to the new leader.
-        let is_led = party.app.relay.is_some() && !party.app.engine.is_leading();
+        let is_led = party.app.following.is_some() && !party.app.engine.is_leading();
         if !is_heard || is_wrong || party.is_over || is_led {
             return;
         }

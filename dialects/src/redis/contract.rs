@@ -6,6 +6,6 @@ use crate::contract::Chapter;
 const ABOUT: &str = "What lock clients of Redis send, on a listener of its own (`--redis-listen`). It is not HTTP, so \
     there are no calls here; docs/reference/redis.md has the commands.";
 
-pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
+pub(crate) fn chapter(_: &App) -> Chapter {
     Chapter::new("redis", ABOUT)
 }

@@ -16,8 +16,8 @@ use super::reply::Reply;
 use super::revoke::Revoking;
 use super::script::Script;
 use super::semaphore::joined;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, name_of, owner};
+use crate::counted::Counted;
+use crate::{Dialect, name_of, owner};
 
 /// The reason why a command is not passed to the engine.
 pub(super) enum Refusal {

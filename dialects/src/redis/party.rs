@@ -12,7 +12,7 @@ use super::transaction::Transaction;
 use super::urgency::Urgency;
 use crate::app::App;
 use crate::audit::Refused;
-use crate::door::{Peer, Visitor};
+use crate::http::request::{Peer, Visitor};
 
 /// The version of Redis that has these commands. Clients check it before they use newer commands.
 const REDIS_VERSION: &str = "7.0.0";

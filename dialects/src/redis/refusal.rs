@@ -5,8 +5,8 @@ use leasehold_core::{Exceeded, Limit, Rejection};
 use leasehold_engine as engine;
 
 use super::reply::Reply;
-use crate::dialect::limit::{Met, met};
-use crate::dialect::rejection::in_words;
+use crate::limit::{Met, met};
+use crate::rejection::in_words;
 
 impl From<Denied> for Reply {
     fn from(denied: Denied) -> Self {

@@ -7,7 +7,7 @@ use leasehold_engine::Call;
 use super::lock::{Asked, Asking, Refusal, answered};
 use super::party::Party;
 use super::reply::Reply;
-use crate::dialect::grip;
+use crate::grip;
 use crate::operator;
 
 /// The reason that is kept with a lease that a caller other than its owner deleted.

@@ -10,7 +10,7 @@ use super::refusal::is_no;
 use super::reply::Reply;
 use super::revoke;
 use super::script::Script;
-use crate::dialect::{Dialect, grip, name_of, owner};
+use crate::{Dialect, grip, name_of, owner};
 
 /// The reason that is kept with a lease that a caller other than its owner let expire immediately.
 const EXPIRED: &str = "expired by PEXPIRE through the redis dialect";

@@ -8,7 +8,7 @@ use super::wire::{Acquired, Held, InGrace, Released, Status};
 use crate::app::App;
 use crate::contract::{Chapter, Operation, text};
 
-pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+pub(crate) fn chapter(app: &App) -> Chapter {
     let on_lock = |method, id: &str, summary| {
         let name = text(0..=app.limits.name_bytes_max);
         Operation::new(method, "/lock", id, summary)

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
-use crate::dialect::limit::{self, Met};
-use crate::dialect::rejection::in_words;
+use crate::limit::{self, Met};
+use crate::rejection::in_words;
 
 /// An error response of this dialect.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use super::duration;
 use super::error::Refusal;
 use crate::app::App;
-use crate::dialect::{owner, query};
-use crate::door::Arrival;
+use crate::{owner, query};
+use crate::http::request::Arrival;
 
 /// The lock if the query contains no `job`.
 const DEFAULT_JOB: &str = "default";

@@ -12,9 +12,9 @@ use super::error::Refusal;
 use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, owner};
-use crate::door;
+use crate::counted::Counted;
+use crate::{Dialect, owner};
+use crate::http::request;
 
 type Answer = Result<Response, Refusal>;
 
@@ -23,7 +23,7 @@ pub(super) async fn acquire(
     counted: Counted,
     caller: Caller,
     params: AcquireParams,
-) -> Result<door::Answer, Refusal> {
+) -> Result<request::Answer, Refusal> {
     let now = app.engine.instant();
     let job = params.lock.name.clone();
     let take = take(&app, counted, params);
@@ -31,7 +31,7 @@ pub(super) async fn acquire(
     app.limits.check_acquire(&take.0)?;
     match app.engine.ask(caller.permit(take)?).await? {
         Ok(Granted { grant, undelivered }) => {
-            Ok(door::Answer::new(acquired(&app, now, &job, &grant), undelivered))
+            Ok(request::Answer::new(acquired(&app, now, &job, &grant), undelivered))
         }
         Err(rejection) => Ok(not_acquired(&app, &job, rejection)?.into()),
     }

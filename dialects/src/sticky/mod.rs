@@ -48,7 +48,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
 }
 
 /// Returns whether this `POST /lock` would renew a lock that the caller holds. Changes nothing.
-pub(crate) async fn is_renewal(app: &App, caller: &Caller, uri: &Uri) -> bool {
+pub async fn is_renewal(app: &App, caller: &Caller, uri: &Uri) -> bool {
     let Some((key, owner)) = extract::asked(app, caller, uri) else { return false };
     let read = caller.find_own(ReadLock { key, n_queue_max: 0 });
     let Ok(Ok(view)) = app.engine.ask(read).await else { return false };

@@ -12,10 +12,10 @@ use maud::{Markup, html};
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
-use crate::console;
-use crate::dialect::grip;
-use crate::door::Arrival;
-use crate::page::{Page, Shape, Text, name, state, title};
+use crate::http::media::wants_page;
+use crate::grip;
+use crate::http::request::Arrival;
+use crate::http::page::{Page, Shape, Text, name, state, title};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 /// Maximum locks on the page. The console shows more, in pages.
@@ -27,10 +27,10 @@ pub(super) async fn show(State(app): State<App>, parts: Parts) -> Result<Respons
     let caller = Arrival::of(&parts).caller.clone();
     // Programs get the error in this dialect's format.
     let may = caller.check_somewhere(Right::Read, Some(&app.dialect.sticky.namespace));
-    if console::wants_page(&parts.method, &parts.headers)
+    if wants_page(&parts.method, &parts.headers)
         && let Err(denied) = may
     {
-        return Ok(console::shown(app, &parts, Err(denied)));
+        return Ok((app.show_page)(&app, &parts, Err(denied)));
     }
     let (mut locks, is_all) = locks(&app, &caller).await?;
     locks.sort_unstable_by(|(a, _), (b, _)| a.name.cmp(&b.name));
@@ -46,7 +46,7 @@ pub(super) async fn show(State(app): State<App>, parts: Parts) -> Result<Respons
         p { a href="/console" { "All locks, in the console" } }
     };
     let page = Page::new("Locks", body).live("/console/live").refresh(REFRESH_S, "/lock/page");
-    Ok(console::shown(app, &parts, Ok(page)))
+    Ok((app.show_page)(&app, &parts, Ok(page)))
 }
 
 /// Returns the locks of this dialect's namespace, and whether they are all shown.

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::dialect::{Dialect, owner};
+use crate::{Dialect, owner};
 
 /// Builds a JSON response that must not be cached, because the state of a lock changes at any time.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {

@@ -11,7 +11,7 @@ use crate::contract::{Chapter, Operation, text};
 /// Error statuses that any request can return.
 const ANY: &[u16] = &[400, 500, 503];
 
-pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+pub(crate) fn chapter(app: &App) -> Chapter {
     let about = "The http backend of Terraform. A state is one segment of the path: a slash in its name is `%2F`. \
                  `LOCK` and `UNLOCK` of the state are `POST` and `DELETE` of its `lock`";
     let name_max = app.limits.name_bytes_max;

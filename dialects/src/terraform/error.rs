@@ -11,7 +11,7 @@ use leasehold_engine as engine;
 
 use super::info::LockInfo;
 use crate::content::{self, Unreceived};
-use crate::dialect::{basic, native};
+use crate::{basic, native};
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 

@@ -9,8 +9,8 @@ use super::States;
 use super::error::Refusal;
 use super::lock::{holder, note_wrong_id, refused, secret};
 use super::state::State;
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, owner};
+use crate::counted::Counted;
+use crate::{Dialect, owner};
 use axum::http::StatusCode;
 
 /// Minimum time that a lock must still last when a version is about to be published.

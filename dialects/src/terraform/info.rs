@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::dialect::{Dialect, name_of, owner};
+use crate::{Dialect, name_of, owner};
 
 /// Terraform's information about a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -133,7 +133,7 @@ fn shortened(id: &str) -> String {
 }
 
 /// Returns Terraform's lock info with the lock id shortened.
-pub(in crate::dialect) fn shown(metadata: &[u8]) -> Vec<u8> {
+pub(crate) fn shown(metadata: &[u8]) -> Vec<u8> {
     let mut said: serde_json::Value = serde_json::from_slice(metadata).unwrap_or_default();
     if let Some(id) = said.get_mut("ID") {
         *id = id.as_str().map(owner::shortened).into();
@@ -150,7 +150,7 @@ fn own(dialect: Number, metadata: Option<&[u8]>) -> Option<LockInfo> {
 
 /// Returns who acquired a lock through Terraform, as user@host. The owner of the lease is the lock id, which proves the
 /// lock, so it is not shown whole.
-pub(in crate::dialect) fn who(
+pub(crate) fn who(
     dialect: Number,
     owner: &Owner,
     metadata: Option<&[u8]>,

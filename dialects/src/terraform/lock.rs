@@ -11,9 +11,9 @@ use super::error::Refusal;
 use super::info::LockInfo;
 use super::state::State;
 use super::{Answer, Asked, States};
-use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, mismatch, owner};
-use crate::door::{self, UnlessOwn};
+use crate::counted::Counted;
+use crate::{Dialect, mismatch, owner};
+use crate::http::request::{self, UnlessOwn};
 use crate::http::body;
 use crate::operator;
 
@@ -41,7 +41,7 @@ pub(super) async fn lock(states: &States, asked: Asked) -> Answer {
     // Terraform only checks the status. The response has a body anyway, because its last piece shows that it was
     // delivered.
     let answer = Json(info).into_response();
-    Ok(door::Answer::new(answer, granted.undelivered).into_response())
+    Ok(request::Answer::new(answer, granted.undelivered).into_response())
 }
 
 pub(super) fn secret() -> Secret {

@@ -28,7 +28,7 @@ use leasehold_core::Span;
 use super::{Listener, path};
 use crate::app::{self, App};
 use crate::content::Store;
-use crate::door::{Arrival, NOT_ALLOWED};
+use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use checksum::Checksum;
 use error::Refusal;

@@ -14,7 +14,7 @@ use super::lock::holder;
 use super::state::State;
 use super::{Answer, Asked, States};
 use crate::content::{self, Folders, Found, ToRead};
-use crate::door::Arrival;
+use crate::http::request::Arrival;
 use crate::http::answers::Sending;
 use crate::http::client;
 

@@ -19,8 +19,8 @@ use super::version::{find, kept, missing, number};
 use super::{Answer, Asked, States};
 use crate::audit::Kind;
 use crate::content::{self, Upload};
-use crate::dialect::counted::Counted;
-use crate::dialect::query;
+use crate::counted::Counted;
+use crate::query;
 use crate::http::client;
 
 /// The query parameters. Others are ignored: they are for other software, and Terraform sends the query of its

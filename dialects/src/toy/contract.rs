@@ -3,7 +3,7 @@
 use crate::app::App;
 use crate::contract::{Chapter, Operation};
 
-pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
+pub(crate) fn chapter(_: &App) -> Chapter {
     let greet = Operation::new("get", "/toy", "greet", "Be greeted");
     Chapter::new("toy", "A dialect for tests").with([greet.answer_text(
         200,

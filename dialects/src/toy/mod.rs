@@ -2,7 +2,6 @@
 //! The rest of the server knows it only by its line in the table of dialects.
 
 pub(super) mod contract;
-mod tests;
 
 use std::net::SocketAddr;
 

@@ -9,7 +9,6 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use sha2::{Digest, Sha256};
 
-use crate::app::App;
 
 /// A static file.
 pub(super) struct Asset {
@@ -57,7 +56,8 @@ impl Asset {
     }
 }
 
-pub(crate) fn routes() -> Router<App> {
+/// Returns the routes of the files that every page uses.
+pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     [&CSS, &JS, &ICON].into_iter().fold(Router::new(), |routes, asset: &'static Asset| {
         routes.route(asset.path, get(async move || asset.answer()))
     })

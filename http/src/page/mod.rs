@@ -11,17 +11,17 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
-use crate::http::html::{escape, escape_lines};
-pub(crate) use asset::routes;
-pub(crate) use shape::{Shape, state};
-pub(crate) use words::{ago, bytes, count, day, left, length, moment};
+use crate::html::{escape, escape_lines};
+pub use asset::routes;
+pub use shape::{Shape, state};
+pub use words::{ago, bytes, count, day, left, length, moment};
 
 /// Content security policy: browsers load, run and contact only this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// Text from users, escaped for HTML.
-pub(crate) struct Text<'a>(pub(crate) &'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl Render for Text<'_> {
     fn render_to(&self, buffer: &mut String) {
@@ -30,7 +30,7 @@ impl Render for Text<'_> {
 }
 
 /// Text from users that can have several lines, escaped for HTML.
-pub(crate) struct Lines<'a>(pub(crate) &'a str);
+pub struct Lines<'a>(pub &'a str);
 
 impl Render for Lines<'_> {
     fn render_to(&self, buffer: &mut String) {
@@ -39,22 +39,27 @@ impl Render for Lines<'_> {
 }
 
 /// Renders a name that a user has chosen: of a lock, an owner or a file.
-pub(crate) fn name(name: &str) -> Markup {
+pub fn name(name: &str) -> Markup {
     html! { bdi.name { (Text(name)) } }
 }
 
 /// Renders a second name next to another one: a namespace or a principal.
-pub(crate) fn tag(name: &str) -> Markup {
+pub fn tag(name: &str) -> Markup {
     html! { bdi.tag.own { (Text(name)) } }
 }
 
 /// A page of the console in the navigation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub enum Place {
+    /// All locks.
     Locks,
+    /// All sessions.
     Sessions,
+    /// The files.
     Files,
+    /// The servers.
     Cluster,
+    /// How to take a lock.
     Take,
 }
 
@@ -68,17 +73,17 @@ const PLACES: [(Place, &str, &str); 5] = [
 
 /// The user who views a page.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Viewer {
+pub struct Viewer {
     /// The name of the principal; `None` without authentication, or if the user is anonymous.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// Shows a link to sign in.
-    pub(crate) may_sign_in: bool,
+    pub may_sign_in: bool,
     /// `true` if the browser has a session cookie, so that the user can sign out.
-    pub(crate) is_signed_in: bool,
+    pub is_signed_in: bool,
     /// `true` if the user can see sessions.
-    pub(crate) has_sessions: bool,
+    pub has_sessions: bool,
     /// `true` if there are files that the user can see.
-    pub(crate) has_files: bool,
+    pub has_files: bool,
 }
 
 impl Viewer {
@@ -93,7 +98,7 @@ impl Viewer {
 }
 
 /// A page before it is rendered.
-pub(crate) struct Page {
+pub struct Page {
     title: String,
     place: Option<Place>,
     live: Option<String>,
@@ -106,7 +111,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    pub(crate) fn new(title: impl Into<String>, body: Markup) -> Self {
+    /// Creates a page.
+    pub fn new(title: impl Into<String>, body: Markup) -> Self {
         Self {
             title: title.into(),
             place: None,
@@ -121,42 +127,44 @@ impl Page {
     }
 
     /// Creates a page that shows only a heading and a short text.
-    pub(crate) fn narrow(title: &str, body: Markup) -> Self {
+    pub fn narrow(title: &str, body: Markup) -> Self {
         let body = html! { h1 { (Text(title)) } div.stack { (body) } };
         Self { is_narrow: true, ..Self::new(title, body) }
     }
 
     /// Marks the page as current in the navigation.
-    pub(crate) fn at(self, place: Place) -> Self {
+    pub fn at(self, place: Place) -> Self {
         Self { place: Some(place), ..self }
     }
 
     /// Sets the URL from which the script receives change events.
-    pub(crate) fn live(self, url: impl Into<String>) -> Self {
+    pub fn live(self, url: impl Into<String>) -> Self {
         Self { live: Some(url.into()), ..self }
     }
 
     /// Sets the URL from which the script reloads the page. Needed if the page is the response to a form, because the
     /// URL of the form has no page to reload.
-    pub(crate) fn here(self, url: impl Into<String>) -> Self {
+    pub fn here(self, url: impl Into<String>) -> Self {
         Self { here: Some(url.into()), ..self }
     }
 
     /// Makes the script reload the page at this interval in milliseconds, even without change events.
-    pub(crate) fn pace(self, ms: u32) -> Self {
+    pub fn pace(self, ms: u32) -> Self {
         Self { pace: Some(ms), ..self }
     }
 
     /// Makes the browser open this path of the server after `seconds`.
-    pub(crate) fn refresh(self, seconds: u32, to: &str) -> Self {
+    pub fn refresh(self, seconds: u32, to: &str) -> Self {
         Self { refresh: Some((seconds, to.into())), ..self }
     }
 
-    pub(crate) fn status(self, status: StatusCode) -> Self {
+    /// Sets the status of the response.
+    pub fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    pub(crate) fn answer(self, viewer: &Viewer) -> Response {
+    /// Renders the page for this viewer.
+    pub fn answer(self, viewer: &Viewer) -> Response {
         let status = self.status;
         let mut answer = (status, self.render(viewer).into_string()).into_response();
         let headers = answer.headers_mut();
@@ -247,7 +255,7 @@ fn top(here: Option<Place>, viewer: &Viewer) -> Markup {
 }
 
 /// Renders the title of a page, a description, and the element in which the script shows whether the page is live.
-pub(crate) fn title(title: Markup, about: Markup) -> Markup {
+pub fn title(title: Markup, about: Markup) -> Markup {
     html! {
         div.title {
             h1 { (title) }

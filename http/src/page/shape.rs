@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 /// The shape of an icon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// A full disc.
     Full,
     /// A ring.
@@ -20,7 +20,8 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    pub(crate) fn draw(self) -> Markup {
+    /// Renders the shape.
+    pub fn draw(self) -> Markup {
         html! {
             svg viewBox="0 0 16 16" aria-hidden="true" focusable="false" {
                 @match self {
@@ -46,6 +47,6 @@ fn ring() -> Markup {
 }
 
 /// Renders a state as an icon and a word. `class` is its name in the style sheet.
-pub(crate) fn state(class: &str, shape: Shape, word: &str) -> Markup {
+pub fn state(class: &str, shape: Shape, word: &str) -> Markup {
     html! { span class={ "state " (class) } { (shape.draw()) span { (word) } } }
 }

@@ -4,7 +4,7 @@ use leasehold_base::calendar;
 use maud::{Markup, html};
 
 /// Formats a duration, such as `3 min 05 s`. Two units keep the text short and its width steady.
-pub(crate) fn length(ms: u64) -> String {
+pub fn length(ms: u64) -> String {
     let s = ms / 1000;
     match s {
         0..60 => format!("{s} s"),
@@ -15,7 +15,7 @@ pub(crate) fn length(ms: u64) -> String {
 }
 
 /// Renders a duration that the script counts down. `whole` is the full duration, if known; it adds a bar.
-pub(crate) fn left(ms: u64, whole: Option<u64>) -> Markup {
+pub fn left(ms: u64, whole: Option<u64>) -> Markup {
     let whole = whole.filter(|whole| *whole > 0);
     let share = whole.map(|whole| ms.min(whole) * 100 / whole);
     html! {
@@ -32,26 +32,26 @@ pub(crate) fn left(ms: u64, whole: Option<u64>) -> Markup {
 }
 
 /// Renders a duration that the script counts up.
-pub(crate) fn ago(ms: u64) -> Markup {
+pub fn ago(ms: u64) -> Markup {
     html! { span data-since=(ms) { (length(ms)) } }
 }
 
 /// Renders a time such as `2026-11-16 06:30:00.123 UTC`.
-pub(crate) fn moment(wall_ms: i64) -> Markup {
+pub fn moment(wall_ms: i64) -> Markup {
     let text = calendar::to_millis(wall_ms);
     let shown = text.replace('T', " ").replace('Z', "");
     html! { time datetime=(text) { (shown) span.dim { " UTC" } } }
 }
 
 /// Renders a time such as `2026-11-16 06:30:00`, in UTC.
-pub(crate) fn day(wall_ms: i64) -> Markup {
+pub fn day(wall_ms: i64) -> Markup {
     let text = calendar::to_millis(wall_ms);
     let shown = text.split('.').next().unwrap_or_default().replace('T', " ");
     html! { time datetime=(text) { (shown) } }
 }
 
 /// Formats a number such as `100,000`.
-pub(crate) fn count(n: usize) -> String {
+pub fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut said = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.char_indices() {
@@ -64,7 +64,7 @@ pub(crate) fn count(n: usize) -> String {
 }
 
 /// Formats a size such as `1.5 MiB`.
-pub(crate) fn bytes(n: u64) -> String {
+pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut unit = 0;
     let mut n_tenths = n.saturating_mul(10);

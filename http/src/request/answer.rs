@@ -17,6 +17,7 @@ pub struct Answer {
 
 impl Answer {
     /// Creates an answer, with the guard of its grant if it has one.
+    #[inline]
     pub fn new(response: Response, undelivered: Option<Undelivered>) -> Self {
         Self { response, undelivered }
     }

@@ -71,6 +71,7 @@ impl Arrival {
     }
 
     /// Returns the arrival stored in the request.
+    #[inline]
     pub fn of(parts: &Parts) -> &Self {
         parts.extensions.get().expect("every request comes through the door")
     }
@@ -120,6 +121,7 @@ impl Ids {
         Self(AtomicU64::new(u64::from_le_bytes(leasehold_base::random::bytes())))
     }
 
+    #[inline]
     fn next(&self) -> u64 {
         self.0.fetch_add(1, Relaxed)
     }

@@ -7,13 +7,16 @@ use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Method, Request, Uri};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-pub(super) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-pub(super) const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-pub(super) const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+/// The header that says from where a browser was sent here.
+pub const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// The header that says how a browser makes a request.
+pub const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+/// The header that says what a browser requests something for.
+pub const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// Why a request is rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Foreign {
+pub enum Foreign {
     /// The host is not a name of this server. This happens if an attacker's domain resolves to this server (DNS
     /// rebinding).
     Host(String),
@@ -22,21 +25,22 @@ pub(super) enum Foreign {
 }
 
 /// The host names and origins that the server accepts.
-pub(super) struct Known<'a> {
+pub struct Known<'a> {
     /// The accepted host names. IP addresses and `localhost` are always accepted: no attacker's page can have them as
     /// host.
-    pub(super) hosts: &'a [String],
+    pub hosts: &'a [String],
     /// The configured public URL.
-    pub(super) public_url: Option<&'a str>,
+    pub public_url: Option<&'a str>,
     /// The origins whose pages can send requests.
-    pub(super) origins: &'a [String],
+    pub origins: &'a [String],
     /// Whether every host name is accepted.
-    pub(super) any_host: bool,
+    pub any_host: bool,
     /// Returns the scheme that the client used, `http` or `https`. Called only if the request has an origin.
-    pub(super) scheme: &'a dyn Fn() -> &'static str,
+    pub scheme: &'a dyn Fn() -> &'static str,
 }
 
-pub(super) fn check<B>(request: &Request<B>, known: &Known<'_>) -> Result<(), Foreign> {
+/// Checks that the host is known, and that no foreign page sent the request.
+pub fn check<B>(request: &Request<B>, known: &Known<'_>) -> Result<(), Foreign> {
     let host = host_of(request);
     if let Some(host) = host
         && !known.any_host
@@ -149,12 +153,12 @@ fn is_same_origin(one: &str, other: &str) -> bool {
 }
 
 /// Returns whether pages of this origin are allowed to send requests.
-pub(super) fn is_allowed(origin: &str, known: &Known<'_>) -> bool {
+pub fn is_allowed(origin: &str, known: &Known<'_>) -> bool {
     known.origins.iter().any(|allowed| allowed == origin)
 }
 
 /// Returns whether a page of another site caused this request. Browsers then withhold the sign-in cookie.
-pub(crate) fn is_sent(headers: &HeaderMap) -> bool {
+pub fn is_sent(headers: &HeaderMap) -> bool {
     headers.get(SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none")
 }
 

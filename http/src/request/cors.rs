@@ -9,7 +9,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 /// Returns the origin of the request if it is allowed.
-pub(super) fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderValue> {
+#[inline]
+pub fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderValue> {
     if origins.is_empty() {
         return None;
     }
@@ -18,14 +19,14 @@ pub(super) fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderV
 }
 
 /// Returns whether the request is a CORS preflight from an allowed origin.
-pub(super) fn is_preflight<B>(request: &Request<B>, origins: &[String]) -> bool {
+pub fn is_preflight<B>(request: &Request<B>, origins: &[String]) -> bool {
     request.method() == Method::OPTIONS
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
         && allowed(request.headers(), origins).is_some()
 }
 
 /// Returns the response to a preflight. The rights of the caller are checked with the actual request.
-pub(super) fn preflight() -> Response {
+pub fn preflight() -> Response {
     let headers = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, PUT, PATCH, DELETE"),
         (
@@ -38,7 +39,7 @@ pub(super) fn preflight() -> Response {
 }
 
 /// Adds the headers that let the page read the response.
-pub(super) fn expose(origin: HeaderValue, headers: &mut HeaderMap) {
+pub fn expose(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     let exposed = "etag, link, location, retry-after, x-request-id";
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(exposed));

@@ -6,12 +6,12 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderName, HeaderValue, Request, Uri, Version};
 use leasehold_base::host::is_host;
 
-use super::area::Area;
 use super::browser::{SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE};
 
 /// Removes extra slashes at the start of the path: clients whose base URL ends with a slash send `//v1/...`. Later
 /// slashes can be part of a name and stay.
-pub(super) fn drop_extra_slashes(uri: &mut Uri) {
+#[inline]
+pub fn drop_extra_slashes(uri: &mut Uri) {
     if !uri.path().starts_with("//") {
         return;
     }
@@ -24,8 +24,13 @@ pub(super) fn drop_extra_slashes(uri: &mut Uri) {
     }
 }
 
+/// Returns whether this is the path of a health check.
+pub fn is_health(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/leaderz" | "/health")
+}
+
 /// Checks the form of a request. Over a Unix socket an HTTP/1.0 request needs no host.
-pub(super) fn check<B>(request: &Request<B>, is_unix: bool) -> Result<(), String> {
+pub fn check<B>(request: &Request<B>, is_unix: bool) -> Result<(), String> {
     check_host(request, is_unix)?;
     check_single(request)?;
     check_framing(request)
@@ -65,7 +70,7 @@ fn check_host<B>(request: &Request<B>, is_unix: bool) -> Result<(), String> {
 const NO_HOST: &str = "the Host header is missing";
 
 fn is_probe<B>(request: &Request<B>) -> bool {
-    request.version() == Version::HTTP_10 && Area::of(request.uri().path()) == Area::Health
+    request.version() == Version::HTTP_10 && is_health(request.uri().path())
 }
 
 /// Rejects duplicates of headers that browsers send once: two programs could each use a different one.

@@ -35,6 +35,7 @@ impl Link {
     };
 
     /// Returns whether the connection uses a Unix socket.
+    #[inline]
     pub fn is_unix(&self) -> bool {
         self.unix_path.is_some()
     }

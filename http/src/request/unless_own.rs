@@ -11,20 +11,21 @@ use leasehold_base::sync::lock;
 
 /// The response to the request unless it only affects what its caller owns.
 #[derive(Clone, Default)]
-pub(crate) struct UnlessOwn(Option<Arc<Mutex<Option<Response>>>>);
+pub struct UnlessOwn(Option<Arc<Mutex<Option<Response>>>>);
 
 impl UnlessOwn {
-    pub(super) fn new(refused: Response) -> Self {
+    /// Attaches this refusal.
+    pub fn new(refused: Response) -> Self {
         Self(Some(Arc::new(Mutex::new(Some(refused)))))
     }
 
     /// Returns the refusal attached to the request, if there is one.
-    pub(crate) fn of(parts: &Parts) -> Self {
+    pub fn of(parts: &Parts) -> Self {
         parts.extensions.get().cloned().unwrap_or_default()
     }
 
     /// Returns the refusal if there is one and the request affects what others own.
-    pub(crate) fn filter(self, is_own: bool) -> Option<Response> {
+    pub fn filter(self, is_own: bool) -> Option<Response> {
         let refused = self.0.filter(|_| !is_own)?;
         lock(&refused).take()
     }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::chart::chart;
 use super::visit::{Trouble, Visit};
 use crate::cluster::roster::{Heard, Seen};
-use crate::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
+use crate::http::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
 use leasehold_store::Room;
 
 /// Interval at which the page is reloaded, because no lock event reports that a server has joined or left.

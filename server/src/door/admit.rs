@@ -9,8 +9,8 @@ use leasehold_api::Code;
 use leasehold_auth::{Caller, Denied};
 
 use super::area::Area;
-use super::browser::Foreign;
-use super::vital::Vital;
+use crate::http::request::browser::Foreign;
+use crate::dialect::vital::Vital;
 use super::{Arrival, Inner, Visitor};
 use crate::app::{self, App};
 use crate::http::{self, forwarded};

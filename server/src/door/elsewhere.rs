@@ -9,6 +9,7 @@ use super::record::known;
 use super::{Answer, Door, Visitor, Vital, form, no_place, protection, refused};
 use crate::console;
 use crate::http::forwarded;
+use crate::http::media::wants_page;
 use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
 use leasehold_auth::shares::Client;
 
@@ -67,7 +68,7 @@ impl Door {
             return not_leader(leader.as_deref()).into();
         }
         let is_page = Area::asked(&request) == Area::Console
-            && console::wants_page(request.method(), request.headers());
+            && wants_page(request.method(), request.headers());
         let page = is_page.then(|| request.uri().clone());
         let answer = relay.pass_on(self, visitor, request.map(Body::new)).await;
         match page.filter(|_| answer.response.extensions().get::<Unanswered>().is_some()) {

@@ -7,15 +7,9 @@
 
 mod admit;
 mod area;
-mod browser;
-mod cors;
 mod elsewhere;
 mod follow;
-mod form;
-mod methods;
 mod record;
-mod unless_own;
-mod vital;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +27,12 @@ use tracing::Instrument;
 
 use crate::app::{self, App};
 use crate::dialect::{self, Dialect, native, sticky};
-use crate::http::request::{Ids, RequestId, X_REQUEST_ID, protection};
+use crate::dialect::vital::Vital;
+use crate::http::request::browser::{self, Foreign};
+use crate::http::request::{Ids, RequestId, UnlessOwn, X_REQUEST_ID, cors, form, named, protection};
+use crate::host::Host;
 use crate::peer::{self, Relay};
+use crate::routes;
 use leasehold_auth::shares::Client;
 
 pub(crate) use crate::http::request::Arrival;
@@ -42,14 +40,8 @@ pub use crate::http::request::{Answer, Link, Peer, Visitor};
 use crate::http::{Conversation, Handler, Line, Options, Passage, forwarded};
 use admit::no_place;
 use area::Area;
-use browser::Foreign;
-pub(crate) use browser::is_sent;
 use follow::Followed;
-pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
-pub(crate) use unless_own::UnlessOwn;
-use vital::Vital;
-pub(crate) use vital::is_vital;
 
 /// The HTTP front end of one serving thread. Cheap to clone.
 #[derive(Clone)]
@@ -69,13 +61,15 @@ struct Inner {
 
 impl Door {
     /// Creates the front end of a server with these dialects.
-    pub fn new(app: App, dialects: &[Dialect]) -> Self {
+    pub fn new(host: impl Into<Host>, dialects: &[Dialect]) -> Self {
+        let host = host.into();
         // Only the router knows which route matched.
-        let router = app::router(app.clone(), dialects).layer(middleware::from_fn(tell_route));
-        let recorder = Recorder::new(&app);
+        let router = routes::router(host.clone(), dialects).layer(middleware::from_fn(tell_route));
+        let recorder = Recorder::new(&host);
         let anonymous = Caller::unasked();
         let speaks_native = dialects.contains(&Dialect::Native);
-        let (ids, relay) = (Ids::new(), app.relay.clone());
+        let (ids, relay) = (Ids::new(), host.relay.clone());
+        let app = App::clone(&host);
         Self(Arc::new(Inner { app, router, speaks_native, recorder, ids, anonymous, relay }))
     }
 
@@ -360,7 +354,7 @@ impl Inner {
         let Ok(mut response) = tower::ServiceExt::oneshot(router, request.map(Body::new)).await;
         let route = response.extensions_mut().remove().unwrap_or(Route::Unmatched);
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            response = methods::named(response).await;
+            response = named(response).await;
         }
         (route, Answer::routed(response))
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -28,6 +29,7 @@ use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
+use crate::app::Following;
 use crate::door::Door;
 use crate::http::request::{Answer, Visitor};
 use leasehold_store::{Leader, Peering};
@@ -85,7 +87,7 @@ impl Relay {
     }
 
     /// Waits until this follower has read the leader's journal up to now, or cannot know how far that is.
-    pub(crate) async fn catch_up(&self, engine: &EngineHandle) {
+    async fn read_up_to_now(&self, engine: &EngineHandle) {
         if engine.is_following()
             && let Some(seq) = self.last_record(engine).await
         {
@@ -426,4 +428,13 @@ fn whole_uri(head: &Parts) -> Option<Uri> {
 /// Returns whether the peer is on the local machine, so that the connection needs no encryption.
 pub(super) fn is_near(there: &Peering) -> bool {
     there.address.parse::<SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
+}
+
+impl Following for Relay {
+    fn catch_up<'a>(
+        &'a self,
+        engine: &'a EngineHandle,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(self.read_up_to_now(engine))
+    }
 }

@@ -8,9 +8,9 @@ use leasehold_engine as engine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::dialect::{self, Dialect};
-use crate::http;
-use crate::serve::{Server, Settings};
+use leasehold_server::dialect::{self, Dialect};
+use leasehold_server::http;
+use leasehold_server::serve::{Server, Settings};
 
 fn settings(dialects: Vec<Dialect>) -> Settings {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -8,7 +8,7 @@ use crate::{check, planted};
 
 /// The folders of the crates, from the bottom up, and the crates of ours that each may use. A crate may only use crates
 /// above it in this table, so the table has no cycle. What is for tests comes last.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("core", &[]),
     ("api", &[]),
     ("etcd", &[]),
@@ -18,7 +18,11 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ("engine", &["core", "base", "auth", "store"]),
     ("content", &["core", "base", "auth"]),
     ("http", &["core", "base", "auth", "store", "engine"]),
-    ("server", &["core", "api", "etcd", "base", "auth", "store", "engine", "content", "http"]),
+    ("dialects", &["core", "api", "base", "auth", "store", "engine", "content", "http"]),
+    (
+        "server",
+        &["core", "api", "etcd", "base", "auth", "store", "engine", "content", "http", "dialects"],
+    ),
     ("sdk", &["api"]),
     ("cli", &["core", "base", "auth", "store", "engine", "server", "sdk"]),
     ("testkit", &["core", "api", "etcd", "base", "auth", "store", "engine", "server", "sdk"]),
