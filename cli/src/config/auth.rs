@@ -98,7 +98,9 @@ impl AuthArgs {
     pub(super) fn shown(&self) -> String {
         match &self.auth_file {
             Some(file) => format!("by {}", file.display()),
-            None if self.insecure_no_auth => "off: any client that reaches the port has full access".into(),
+            None if self.insecure_no_auth => {
+                "off: any client that reaches the port has full access".into()
+            }
             None => "off: any client on this machine has full access".into(),
         }
     }

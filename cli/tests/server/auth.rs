@@ -149,7 +149,10 @@ async fn a_revocation_that_stopped_half_way_is_finished_by_repeating_it() {
     // Requests that cannot work change nothing.
     let anonymous = revoke(&url, &[], &[]);
     assert_eq!(anonymous.status.code(), Some(64), "{anonymous:?}");
-    assert!(text(&anonymous.stderr).contains("--end-leases: needs an admin's key"), "{anonymous:?}");
+    assert!(
+        text(&anonymous.stderr).contains("--end-leases: needs an admin's key"),
+        "{anonymous:?}"
+    );
     let own = revoke(&url, &[("LEASEHOLD_API_KEY", &ci)], &[]);
     assert_eq!(own.status.code(), Some(64), "{own:?}");
     assert!(text(&own.stderr).contains("ask with another admin's key"), "{own:?}");

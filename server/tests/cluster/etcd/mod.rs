@@ -80,11 +80,7 @@ fn a_leader_that_was_cut_off_answers_nothing_more_and_follows() {
     let second = world.node("n2");
     assert!(first.take("db", "a").expect("an answer"));
     first.link.is_cut.store(true, SeqCst);
-    assert_eq!(
-        first.holder("db"),
-        Err(Error::StoreSilent),
-        "no server could check that"
-    );
+    assert_eq!(first.holder("db"), Err(Error::StoreSilent), "no server could check that");
     second.leads();
     assert!(second.take("other", "b").expect("an answer"));
     first.link.is_cut.store(false, SeqCst);

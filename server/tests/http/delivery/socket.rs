@@ -218,8 +218,7 @@ pub(crate) async fn stuck_on_http1(way: Way, size: usize) -> Outcome {
         let is_last = group == n - 1;
         for member in [0, size / 2, size - 1] {
             if is_last {
-                until("the last is released", async || !fate(local, group, member).await.1)
-                    .await?;
+                until("the last is released", async || !fate(local, group, member).await.1).await?;
             } else if !fate(local, group, member).await.1 {
                 return Err(format!("group {group} of {n} was delivered, and is released"));
             }
