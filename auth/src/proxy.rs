@@ -36,7 +36,7 @@ pub(super) fn user(
     // A name of blanks only would look like an empty name.
     let is_nothing = NOTHING.contains(&user.trim());
     if is_nothing || user.len() > NAME_BYTES_MAX || user.contains(char::is_control) {
-        return Err("the proxy names nobody (user-header)");
+        return Err("the proxy sent no user name (user-header)");
     }
     let groups = match &proxy.groups_header {
         Some(name) => only(headers, name)?.unwrap_or_default(),

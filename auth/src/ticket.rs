@@ -19,8 +19,7 @@ pub const HEADER: &str = "x-leasehold-ticket";
 const UNKNOWN: &str = "the ticket of this transfer is not of this server, or of before its last restart; ask for the \
                        transfer again";
 const OVER: &str = "the ticket of this transfer has expired; ask for the transfer again";
-const OTHERS: &str =
-    "the ticket of this transfer was given to somebody else, or for something else";
+const OTHERS: &str = "the ticket of this transfer belongs to another caller or another transfer";
 
 /// The key that signs tickets. Every process generates its own, so a restart invalidates all tickets.
 pub(super) struct Seal([u8; 32]);

@@ -166,7 +166,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         why => Failure::new(
             failure.status,
             format!(
-                "{why}: nobody has seen the key that was made; take it back with leasehold key revoke --id {}",
+                "{why}: the new key was not printed; revoke it with leasehold key revoke --id {}",
                 key.id
             ),
         ),

@@ -16,8 +16,8 @@ Example:
 `leasehold run` ends its command at once. Other holders learn of it with their next renewal and may write until then:
 what the lock protects has to refuse their token. The next in the queue has the lock at once.
 
-Exit status: 0 nobody has it any more, or nobody had; 68 the server cannot be reached, or did not answer: look
-before you try again, somebody else may have the lock by then.";
+Exit status: 0 the lock is no longer held, or was not held; 68 the server cannot be reached, or did not answer:
+look before you try again, because another client might hold the lock by then.";
 
 /// Revoke the leases of all holders of a lock.
 #[derive(Args, Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
         }
         let lock = plain(lock);
         if revoked.revoked.is_empty() {
-            return print(&format!("nobody had {lock}"));
+            return print(&format!("{lock} was not held"));
         }
         let lines = revoked.revoked.iter().map(|lease| {
             format!(

@@ -25,7 +25,7 @@ Example:
   leasehold acquire shard-1
   leasehold acquire shard-2
   ...
-  leasehold session close          # both locks are given back
+  leasehold session close          # both locks are released
 
 Exit status: 0; 75 the session is over, and every lock in it; 68 the server cannot be reached.";
 

@@ -112,8 +112,8 @@ mod tests {
         let (got, gave) = ("granted", "released");
         let n = |told: &[(&str, u64)]| history(told).double_grants("a").len();
         assert_eq!(n(&[(got, 1), (gave, 1), (got, 2), ("expired", 2), (got, 5)]), 0);
-        assert_eq!(n(&[(got, 1), (got, 2)]), 1, "nobody gave it back");
+        assert_eq!(n(&[(got, 1), (got, 2)]), 1, "it was not released");
         assert_eq!(n(&[(got, 2), (gave, 2), (got, 2)]), 1, "the same token twice");
-        assert_eq!(n(&[(got, 1), (gave, 7), (got, 2)]), 1, "another lease was given back");
+        assert_eq!(n(&[(got, 1), (gave, 7), (got, 2)]), 1, "another lease was released");
     }
 }

@@ -1,6 +1,6 @@
-//! The right that each question to the engine needs: one line per type.
+//! The right that each request to the engine requires: one line per type.
 //!
-//! The commands of the core, such as a renewal, are in `need.rs` of auth.
+//! The rights for commands of the core, such as a renewal, are in `need.rs` of auth.
 
 use leasehold_auth::purpose::{AuditRecord, OwnLease, Secret};
 use leasehold_auth::{Caller, Denied, Exempt, GovernedBy, Right};

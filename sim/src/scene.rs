@@ -50,7 +50,7 @@ pub fn asked_after_another_leads() -> Result<(), String> {
     let _ = Actor::seen(early);
     match Actor::seen(late) {
         Err(engine::Error::NotLeading) => Ok(()),
-        other => Err(format!("somebody has it, and it says {other:?}")),
+        other => Err(format!("it is held, but the answer is {other:?}")),
     }
 }
 
@@ -96,7 +96,7 @@ pub fn put_back_to_before_a_restore() -> Result<(), String> {
     let cluster = stage.cluster();
     let backup = etcd::check(&*cluster, PREFIX, &FakeClock::default()).expect("a whole store");
     let before = stage.local.lock().0.clone();
-    etcd::restore(&*cluster, PREFIX, backup.whole).expect("nobody leads");
+    etcd::restore(&*cluster, PREFIX, backup.whole).expect("no server leads");
     drop(node.seat.follow(Duration::ZERO).expect("what was restored"));
     stage.local.lock().0 = before;
     match node.seat.follow(Duration::ZERO) {
@@ -190,7 +190,9 @@ pub fn a_departure_of_an_earlier_epoch() -> Result<(), String> {
     // The release would be processed before the next response.
     match node.is_held("db") {
         Ok(true) => Ok(()),
-        other => Err(format!("what another epoch may have told was given back: {other:?}")),
+        other => {
+            Err(format!("a lease that another epoch might have reported was released: {other:?}"))
+        }
     }
 }
 
@@ -284,7 +286,7 @@ pub fn a_stop_without_etcd() -> Result<(), String> {
     match wait_for(call) {
         Err(engine::Error::Unknown) if has_ended => Ok(()),
         _ if !has_ended => Err("it waits for etcd".into()),
-        other => Err(format!("nobody knows, and it is told as {:?}", other.err())),
+        other => Err(format!("the outcome is unknown, but the answer is {:?}", other.err())),
     }
 }
 
@@ -344,7 +346,7 @@ pub fn a_waiter_of_an_earlier_epoch() -> Result<(), String> {
     let given = second.gives("db", "c");
     slow.is_slow.store(false, SeqCst);
     drop(waits);
-    given.map_err(|why| format!("nobody is there who waits, and {why}"))
+    given.map_err(|why| format!("no client waits, but {why}"))
 }
 
 /// Checks that a leader does not delete a current snapshot: it is delayed before it deletes old snapshots, and in the

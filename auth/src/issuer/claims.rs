@@ -46,7 +46,7 @@ impl Claims<'_> {
             Some(named) => is_ours(named).then_some(()),
             None => None,
         }
-        .ok_or("the token is for somebody else: its aud names none of our audiences")
+        .ok_or("the token is for another service: its aud contains none of our audiences")
     }
 
     /// Checks the validity period: `exp` is required and `nbf` is honored, both with the configured leeway.

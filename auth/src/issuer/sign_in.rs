@@ -64,9 +64,7 @@ impl Issuer {
     ) -> Result<Principal, Doubt> {
         let unknown = |why: String| {
             self.complain(&why, asked.now);
-            Doubt::Unknown(
-                "nobody can be signed in now: the issuer does not answer as it should".into(),
-            )
+            Doubt::Unknown("cannot sign in now: the issuer does not answer correctly".into())
         };
         let document = self.keys.document(&self.config).await.map_err(unknown)?;
         // Otherwise one issuer could make the server redeem the code of another (RFC 9207).

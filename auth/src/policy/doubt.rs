@@ -73,7 +73,7 @@ impl Looking<'_> {
     fn at_who_is_known(&mut self) {
         let Policy { keys, issuers, proxy, mtls, .. } = self.policy;
         if keys.is_empty() && issuers.is_empty() && proxy.is_none() && mtls.is_none() {
-            let why = "nobody can prove who they are: there is no key, no [[oidc]], no [proxy] and no [mtls]";
+            let why = "no client can authenticate: there is no key, no [[oidc]], no [proxy] and no [mtls]";
             self.tell(&self.file.version, why);
         }
         if let Some(at) = self.file.mtls.as_ref().filter(|_| !self.around.has_tls) {
@@ -81,7 +81,7 @@ impl Looking<'_> {
         }
         let plain = |at: &&Spanned<String>| url::parse(at.get_ref()).is_err();
         if let Some(at) = self.file.public_url.as_ref().filter(plain) {
-            let why = "public-url: browsers keep the cookie of a sign-in only for https://, so nobody can sign in";
+            let why = "public-url: browsers keep the sign-in cookie only for https://, so signing in is impossible";
             self.tell(at, why);
         }
     }
@@ -145,8 +145,8 @@ impl Looking<'_> {
             self.at_star(of, at);
             let Some((kind, name)) = text.split_once(':') else { continue };
             let why = match kind {
-                "key" => self.nobodys_key(name),
-                "mtls" => self.nobodys_certificate(name),
+                "key" => self.unknown_key(name),
+                "mtls" => self.unknown_certificate(name),
                 kind => self.unknown_kind(kind),
             };
             if let Some(why) = why {
@@ -171,7 +171,7 @@ impl Looking<'_> {
                 kind => self.unknown_kind(kind),
             };
             if let Some(why) = why {
-                self.tell(at, format!("{of}: {:?} is nobody's group: {why}", at.get_ref()));
+                self.tell(at, format!("{of}: no principal is in group {:?}: {why}", at.get_ref()));
             }
         }
     }
@@ -184,12 +184,12 @@ impl Looking<'_> {
         };
         (!is_known).then(|| {
             format!(
-                "nobody's name begins with \"{kind}:\": this file has no [[oidc]] of that name, no [proxy] or no [mtls]"
+                "no principal starts with \"{kind}:\": this file has no [[oidc]] of that name, no [proxy] or no [mtls]"
             )
         })
     }
 
-    fn nobodys_key(&self, name: &str) -> Option<String> {
+    fn unknown_key(&self, name: &str) -> Option<String> {
         let pattern = Pattern::parse(name);
         let mut known =
             self.policy.keys.values().filter(|key| pattern.matches(&key.name)).peekable();
@@ -200,12 +200,12 @@ impl Looking<'_> {
         is_over.then(|| format!("every key called {name:?} has expired"))
     }
 
-    fn nobodys_certificate(&self, name: &str) -> Option<String> {
+    fn unknown_certificate(&self, name: &str) -> Option<String> {
         let Some(mtls) = self.policy.mtls() else { return self.unknown_kind("mtls") };
         let is_uri = name.contains("://");
         match mtls.named() {
-            Named::Nobody => {
-                Some("certificates name nobody: [mtls] says principal = \"none\"".into())
+            Named::NoPrincipal => {
+                Some("certificates name no principal: [mtls] says principal = \"none\"".into())
             }
             Named::Dns if is_uri => {
                 Some(format!("{name:?} is a URI, and [mtls] says principal = \"dns\""))

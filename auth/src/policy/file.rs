@@ -152,7 +152,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
     let RuleEntry { name, who, groups, may, namespaces, locks } = entry.get_ref();
     let wrong = |why: String| source.wrong(entry, format!("rule {name:?}: {why}"));
     if who.is_empty() && groups.is_empty() {
-        return Err(wrong("names nobody: who or groups is required".into()));
+        return Err(wrong("names no principal: who or groups is required".into()));
     }
     // An empty list would grant nothing without anyone noticing.
     let is_empty = locks.as_ref().is_some_and(Vec::is_empty);

@@ -80,7 +80,7 @@ pub(super) fn read(
     if has_address && secret.is_none() {
         return Err(wrong(
             "from has an address, so secret-header and secret-file are required: \
-             otherwise whoever is on that machine could be anybody",
+             otherwise any process on that machine could claim any name",
         ));
     }
     let proxy = Proxy {

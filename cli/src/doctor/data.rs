@@ -56,7 +56,7 @@ fn state(folder: &Path, is_shared: bool, user: Option<&str>) -> Finding {
         Ok(Some(report)) => {
             let Counts { n_active, n_waiting, .. } = report.counts;
             let has = format!("{n_active} leases active, {n_waiting} waiting");
-            Finding::fine(CHECK, format!("{shown} is a sound store nobody uses now: {has}"))
+            Finding::fine(CHECK, format!("{shown} is a sound store that is not in use: {has}"))
         }
         Ok(None) if !folder.exists() => {
             Finding::fine(CHECK, format!("{shown} is made by the first start"))
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(verdict, Verdict::Problem);
         assert!(why.contains("INCOMPLETE in it is empty. Restore a backup"), "{why}");
         fs::write(path.join("INCOMPLETE"), "first start\n").expect("a file");
-        assert_eq!(said(None).0, Verdict::Fine, "the next start begins anew");
+        assert_eq!(said(None).0, Verdict::Fine, "the next start creates a new store");
         fs::remove_file(path.join("INCOMPLETE")).expect("removed");
         fs::write(path.join("mark"), "x").expect("a file");
         assert!(said(None).1.contains("journal.db is missing or empty beside"), "half a store");

@@ -50,7 +50,7 @@ impl fmt::Display for Breach {
                 write!(f, "the lease of token {token} was renewed after its end")
             }
             Breach::StaleReleaseAccepted { token } => {
-                write!(f, "the lease of token {token} was given back after its end")
+                write!(f, "the lease of token {token} was released after its end")
             }
         }
     }

@@ -40,8 +40,8 @@ Examples:
   leasehold load --ttl 500ms --hold 1s --failrate 0.2        # held by renewals alone; many crashes
   leasehold load --json | jq .stale_writes
 
-Each client acquires a lock, holds it, writes with its token, gives it back. Some act as if they were paused for
-too long: they do nothing until somebody else has written, and then write, renew and release with what they have.
+Each client acquires a lock, holds it, writes with its token, and releases it. Some act as if they were paused for
+too long: they do nothing until another client has written, and then write, renew and release with their old lease.
 Every one of these must be refused.
 
 Exit status: 0 all promises were kept; 70 one was broken: two holders at once, a token that did not grow, or

@@ -102,7 +102,7 @@ fn what_serve_refuses_is_a_problem() {
     let (_, said) = doctor(here, &["--listen=127.0.0.1:0", data, "--backup-dir=plain"]);
     assert_eq!(found(&said, "backup"), [("problem", "plain is a file, not a folder")]);
     let (_, said) = doctor(here, &["--listen=127.0.0.1:0", "--data=store", "--backup-dir=."]);
-    assert!(found(&said, "data")[0].1.contains("is a sound store nobody uses now"), "{said}");
+    assert!(found(&said, "data")[0].1.contains("is a sound store that is not in use"), "{said}");
     let backups = found(&said, "backup");
     assert!(backups[0].1.starts_with("the latest is "), "copies made by hand count: {said}");
 }

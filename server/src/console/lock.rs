@@ -170,7 +170,7 @@ fn queue(view: &LockView, now: Timestamp) -> Markup {
     html! {
         h2 #queue { "Queue" @if view.n_waiting > 0 { span.dim { " · " (count(view.n_waiting)) " waiting" } } }
         @if view.queue.is_empty() {
-            p.dim { "Nobody waits for it." }
+            p.dim { "No client waits for it." }
         } @else {
             div.table {
                 table {
@@ -218,7 +218,7 @@ fn revocation(visit: &Visit, key: &LockKey, view: &LockView, typed: &str) -> Mar
         section.card data-part="revoke" data-kept=[reason::filled(typed).map(|_| "")] aria-labelledby="revoke" {
             h2 #revoke { "Revoke" }
             @if view.holders.is_empty() {
-                p.dim { "Nobody holds it." }
+                p.dim { "No client holds it." }
             } @else if let Err(denied) = may {
                 p.dim { (Text(&denied.to_string())) }
             } @else {

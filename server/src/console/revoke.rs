@@ -77,7 +77,7 @@ async fn done(
     grip::check_revocable(&visit.app, key).map_err(Trouble::Wrong)?;
     if asked.tokens.is_empty() {
         let why =
-            "the form names no fencing token, so nobody would lose the lock; nothing was revoked";
+            "the form names no fencing token, so no lease would be revoked; nothing was revoked";
         return Err(Trouble::Wrong(why.into()));
     }
     let view = look(visit, key, 0).await?;
@@ -99,7 +99,7 @@ async fn done(
 /// Returns the notice. It names only the revoked leases, so it stays true if another client acquires the lock.
 fn said(revoked: &[LeaseView]) -> String {
     match revoked {
-        [] => "Nobody held it any more: nothing was revoked.".into(),
+        [] => "The lock is no longer held. Nothing was revoked.".into(),
         [lease] => {
             let owner = dialect::shown(lease.dialect, &lease.owner);
             let token = lease.token.get();

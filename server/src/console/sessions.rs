@@ -135,7 +135,7 @@ fn ending(
                 dt { "Open for" } dd { (ago(now.since(session.opened_at).as_millis())) }
                 dt { "Protocol" } dd { span.tag { (dialect::name_of(session.dialect)) } }
             }
-            p { (leases) " Then the session ends: whoever has it cannot keep it alive any more." }
+            p { (leases) " Then the session ends: its owner cannot keep it alive any more." }
             form.stack method="post" action="/console/sessions/end" {
                 input type="hidden" name="number" value=(number);
                 (reason::field(&visit.app, typed))

@@ -80,7 +80,7 @@ impl<'a> Desk<'a> {
     fn of(app: &'a App, parts: &Parts) -> Result<Self, Refused> {
         let both = app.auth.authority().zip(app.auth.sign_ins());
         let Some((authority, sign_ins)) = both else {
-            let text = "Authentication is off: nobody is asked who they are.";
+            let text = "Authentication is off: every client has full access.";
             return Err(words(
                 StatusCode::OK,
                 html! { p { (text) } p { a href=(HOME) { "Go to the locks" } } },
@@ -123,7 +123,7 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let found = desk.authority.issuers().iter().find(|issuer| *issuer.config().name == *with);
     let login = found.and_then(|issuer| Some((issuer, issuer.config().login.as_ref()?)));
     let Some((issuer, login)) = login else {
-        return Err(failed(StatusCode::NOT_FOUND, "Nobody can sign in with this."));
+        return Err(failed(StatusCode::NOT_FOUND, "There is no such way to sign in."));
     };
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
@@ -139,7 +139,7 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let attempt = Attempts::begin(&with, to, before, desk.wall_ms);
     let sign_in::attempt::Attempt { state, nonce, verifier, .. } = &attempt;
     let away = issuer.entrance(login, state, nonce, verifier).await.map_err(|why| {
-        tracing::warn!(issuer = issuer.config().issuer, why, "nobody can sign in");
+        tracing::warn!(issuer = issuer.config().issuer, why, "sign-in is unavailable");
         failed(StatusCode::SERVICE_UNAVAILABLE, "The issuer does not answer now. Try again later.")
     })?;
     let sealed = desk.sign_ins.attempts().seal(&attempt);
@@ -175,7 +175,7 @@ fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode
             Greeting::SignedIn(who) => {
                 p.note { "You are signed in as " (name(who)) ". " a href=(Text(to)) { "Go on" } }
                 form method="post" action="/console/sign-out" { button { "Sign out" } }
-                p.dim { "Or sign in as somebody else:" }
+                p.dim { "Or sign in as another user:" }
             }
         }
         @for (href, own) in entrances {
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_elsewhere() {
+    fn redirects_stay_on_this_server() {
         for to in ["/", "/console", "/lock/page?x=1#a", "/a//b"] {
             assert_eq!(local(Some(to)), to);
         }

@@ -220,7 +220,7 @@ impl Visit {
         let body: Markup = html! {
             p.note.bad role="alert" { (Text(why)) }
             @if status == StatusCode::FORBIDDEN && is_known {
-                p { a href=(Text(&self.entrance())) { "Sign in as somebody else" } }
+                p { a href=(Text(&self.entrance())) { "Sign in as another user" } }
             }
             @if may_read {
                 p { a href=(HOME) { "Go to the locks" } }

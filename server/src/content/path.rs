@@ -77,7 +77,7 @@ impl FilePath {
         self.text.ends_with('/')
     }
 
-    /// Adds a slash at the end of the path if there is none.
+    /// Adds a slash at the end of the path if it is missing.
     pub(crate) fn into_folder(mut self) -> Self {
         if !self.is_folder() {
             self.text.push('/');

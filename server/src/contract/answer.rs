@@ -98,8 +98,10 @@ pub(super) fn headers() -> Value {
 pub(super) fn meaning(status: u16) -> &'static str {
     match status {
         400 => "The request makes no sense; the body says what is wrong. Nothing was done.",
-        401 => "Nobody asks, or somebody else than the request says.",
-        403 => "Whoever asks may not do this.",
+        401 => {
+            "The credential is missing, invalid, or of another principal than the request names."
+        }
+        403 => "The caller lacks the right to do this.",
         404 => "There is no such thing, or none any more.",
         408 => "The body did not arrive in time.",
         409 => "This cannot be done now.",

@@ -25,7 +25,7 @@ pub(crate) use server::Health;
 
 const ABOUT: &str = "One lock server that speaks several protocols. Each is a chapter here and can be switched off; \
     this document shows those that are on, with the bounds this server was told. A method that a path does not \
-    know is answered with 405 and `Allow`, a path nobody knows with 404. `HEAD` works wherever `GET` does.";
+    know is answered with 405 and `Allow`, an unknown path with 404. `HEAD` works wherever `GET` does.";
 
 /// Returns the document for a server with these dialects.
 pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {

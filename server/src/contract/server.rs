@@ -29,7 +29,7 @@ pub(super) fn chapter() -> Chapter {
             .answer::<Health>(200, "It could.")
             .answer::<Failure>(503, "It could not."),
         get("/leaderz", "leaderz", "Does this server lead those that share its store?")
-            .answer::<Health>(200, "It does, or shares its store with nobody.")
+            .answer::<Health>(200, "It does, or it is not part of a cluster.")
             .answer::<Failure>(503, "It does not."),
         get("/metrics", "metrics", "What was counted")
             .answer_text(

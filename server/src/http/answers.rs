@@ -1,5 +1,5 @@
-//! Limits long answers, endless streams and operations on whole folders. Each kind has its own budget, and each client
-//! has a share of it.
+//! Limits long responses, event streams and operations on whole folders. Each kind has a separate budget, and each
+//! client has a share of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::pieces::PIECE_BYTES;
 use super::shares::{Client, Full, Shares, Taken};
 use crate::metrics::Metrics;
 
-/// What one long answer takes up at most: a piece that is being made, one on its way, and what its connection has not
-/// sent yet.
+/// Maximum memory of one long response: a piece being created, one in the queue, and what its connection has not sent
+/// yet.
 const LONG_BYTES: usize = 4 * PIECE_BYTES;
 
-/// Shared by all threads.
+/// The limits, shared by all threads.
 pub struct Answers {
     long: Budget,
-    /// Event streams of every kind.
+    /// Event streams of all kinds.
     streams: Budget,
-    /// Files, in every dialect.
+    /// File downloads in all dialects.
     downloads: Budget,
     /// Operations on whole folders.
     trees: Budget,
@@ -42,18 +42,18 @@ struct Budget {
     share_setting: &'static str,
 }
 
-/// An answer that is being sent. Dropped with it.
+/// A response that is being sent. Counts until it is dropped.
 pub(crate) struct Sending {
     _taken: Taken,
-    /// How long its reader may take nothing.
+    /// How long the client can read nothing before the response is aborted.
     pub(super) patience: Duration,
 }
 
-/// Too much is being answered already. Nothing was done.
+/// Too many responses are in progress. Nothing was done.
 #[derive(Debug)]
 pub(crate) struct TooMuch {
     why: String,
-    /// The client's own share or quota is used up.
+    /// Whether the client's own share or quota is used up, as opposed to the budget of all clients.
     pub(crate) is_own: bool,
 }
 
@@ -91,7 +91,7 @@ impl Answers {
         Self { long, streams, downloads, trees, patience: options.answer_timeout, metrics }
     }
 
-    /// One more answer that is sent in pieces.
+    /// Admits one more response that is sent in pieces.
     pub(crate) fn long(&self, client: &Client) -> Result<Sending, TooMuch> {
         let taken = self.long.taken.take(client, None);
         self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics)))
@@ -119,22 +119,22 @@ impl Answers {
         Ok(Sending { _taken: taken?, patience: self.patience })
     }
 
-    /// Bytes that long answers may take up right now.
+    /// Returns the maximum memory of the long responses in progress.
     pub(crate) fn n_long_bytes(&self) -> usize {
         self.long.taken.n() * LONG_BYTES
     }
 
-    /// Files that are being sent right now.
+    /// Returns the number of files being sent.
     pub(crate) fn n_downloads(&self) -> usize {
         self.downloads.taken.n()
     }
 
-    /// Operations on whole folders right now.
+    /// Returns the number of operations on whole folders in progress.
     pub(crate) fn n_trees(&self) -> usize {
         self.trees.taken.n()
     }
 
-    /// Streams of events right now.
+    /// Returns the number of open event streams.
     pub(crate) fn n_streams(&self) -> usize {
         self.streams.taken.n()
     }

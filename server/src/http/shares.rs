@@ -1,5 +1,5 @@
-//! Limits how many of something there can be, in all and per client. A client is a principal, or all anonymous clients
-//! of one address.
+//! Limits how many units of a resource are in use, in total and per client. A client is a principal, or all anonymous
+//! clients of one address.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,14 +17,14 @@ use super::{Options, forwarded};
 use crate::app::App;
 use crate::door::Arrival;
 
-/// Whose share something counts in.
+/// The client whose share a unit counts in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Taker {
     Principal(Arc<str>),
     Network(IpAddr),
 }
 
-/// A client, as it is counted in shares.
+/// A client whose share units count in.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     /// `None` for anonymous clients of an exempt address.
@@ -43,13 +43,13 @@ impl Client {
         Self { streams, ..Self::at(address(), options) }
     }
 
-    /// The client at this address, before its principal is known.
+    /// Returns the client at this address, before its principal is known.
     pub(crate) fn at(address: IpAddr, options: &Options) -> Self {
         let is_exempt = options.is_exempt(address);
         Self::of_network((!is_exempt).then(|| network(address)))
     }
 
-    /// The clients of this network; `None`: clients without a share.
+    /// Returns the client that stands for a network; `None` stands for clients without a share.
     pub(super) fn of_network(network: Option<IpAddr>) -> Self {
         Self { taker: network.map(Taker::Network), streams: None }
     }
@@ -64,7 +64,8 @@ impl Client {
         Self::of_caller(app, &Arrival::of(parts).caller, parts)
     }
 
-    /// The caller of a request, who might be known by a session or a ticket only.
+    /// Returns the client that is the caller of a request, even if a session or ticket in the request identifies it
+    /// only later.
     pub(crate) fn of_caller(app: &App, caller: &Caller, parts: &Parts) -> Self {
         let peer = Arrival::of(parts).peer;
         let address = || forwarded::client(&parts.headers, peer, &app.http.trusted_proxies);
@@ -80,7 +81,7 @@ impl FromRequestParts<App> for Client {
     }
 }
 
-/// A counted resource with its limits.
+/// A limited resource.
 #[derive(Debug)]
 pub(crate) struct Shares {
     n_max: usize,
@@ -94,7 +95,7 @@ struct Counts {
     by_taker: HashMap<Taker, usize>,
 }
 
-/// One unit, until it is dropped.
+/// One unit, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     shares: Arc<Shares>,

@@ -1,4 +1,4 @@
-//! The body of a response, until the client may have all of it.
+//! Response bodies that track whether the client has received them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use leasehold_engine::Undelivered;
 use super::activity::InProgress;
 use super::outgoing::Outgoing;
 
-/// Maximum bytes of a response that a connection of HTTP/2 gets before the client may get the first of them.
+/// Maximum bytes of a response that an HTTP/2 connection buffers before the client can read the first of them.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
 
-/// A body that keeps its request in progress until it is written, or given up. Given up, it gives back what it grants.
+/// A response body. Its request is in progress until the body is written or dropped. If it is dropped, its grant is
+/// released.
 pub(super) struct Tracked {
     body: Body,
     grant: Option<Grant>,
-    /// What the body gave and the connection has not got.
+    /// Bytes of the body that the connection has not taken yet.
     rest: Bytes,
     request: InProgress,
 }
 
-/// What an answer grants, until its last piece is handed over.
+/// The grant in a response, until the last piece of the response is handed over.
 pub(super) struct Grant {
     pub(super) undelivered: Undelivered,
     pub(super) outgoing: Arc<Outgoing>,
-    /// The connection has other answers at the same time.
+    /// Whether the connection has concurrent responses.
     pub(super) is_shared: bool,
 }
 
@@ -39,7 +40,7 @@ impl Tracked {
         Self { body, grant, rest: Bytes::new(), request }
     }
 
-    /// What grants something is never longer than one piece.
+    /// A response with a grant is never longer than one piece.
     fn hand_over(&mut self, frame: &Frame<Bytes>) {
         if let Some(Grant { undelivered, outgoing, is_shared }) = self.grant.take() {
             let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
@@ -49,7 +50,7 @@ impl Tracked {
 }
 
 impl Tracked {
-    /// The next piece for a connection of HTTP/2, which takes a whole piece as soon as it may send the first byte.
+    /// Returns the next piece for an HTTP/2 connection, which buffers a whole piece before it sends the first byte.
     fn poll_piece(
         &mut self,
         context: &mut Context<'_>,
@@ -70,7 +71,7 @@ impl Tracked {
         if let Some(stream) = &self.request.stream {
             stream.gives();
         }
-        // With the last byte apart, the request is in progress until the client may get all bytes.
+        // The last byte is sent separately, so that the request is in progress until the client can read all bytes.
         let n_bytes = self.rest.len().saturating_sub(1).clamp(1, PIECE_BYTES_MAX);
         let piece = self.rest.split_to(n_bytes.min(self.rest.len()));
         Poll::Ready(Some(Ok(Frame::data(piece))))

@@ -16,7 +16,7 @@ pub(crate) fn not_leader(leader: Option<&Leader>) -> Response {
         Some(leader) => {
             format!("this server does not lead; {} does, at {}", leader.node, leader.address)
         }
-        None => "this server does not lead, and nobody is known to".into(),
+        None => "this server does not lead, and the leader is unknown".into(),
     };
     told_who_leads(leader, &why)
 }
@@ -64,7 +64,7 @@ pub(super) fn stranger() -> Response {
 }
 
 /// Returns the response if there is no leader. The request had no effect.
-pub(super) fn nobody_leads() -> Response {
+pub(super) fn no_leader() -> Response {
     let seconds = HOLD_MAX.as_secs();
     unavailable(
         Code::Busy,

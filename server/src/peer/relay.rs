@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::again::Source;
 use super::hop::Hop;
-use super::refusal::{lost, nobody_leads, not_leading, stranger, uncertified};
+use super::refusal::{lost, no_leader, not_leading, stranger, uncertified};
 use super::repeat::{AGAIN_AFTER, Doubt, Ended, ended, is_repeatable_wait};
 use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
@@ -354,7 +354,7 @@ impl Passed {
 
     /// Returns the response if no leader answers.
     fn in_vain(&self) -> Response {
-        if self.doubt.is_left() { lost(false) } else { nobody_leads() }
+        if self.doubt.is_left() { lost(false) } else { no_leader() }
     }
 
     /// Answers the request here, because this server has become the leader.
@@ -364,7 +364,7 @@ impl Passed {
             Some(body) => {
                 door.attend(visitor, Request::from_parts(head, body), Some(received)).await
             }
-            None => nobody_leads().into(),
+            None => no_leader().into(),
         }
     }
 

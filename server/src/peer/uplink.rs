@@ -126,7 +126,7 @@ impl Uplink {
         }
     }
 
-    /// Opens a connection to that server if there is none, and returns the error if that fails.
+    /// Opens a connection to that server unless there is one already, and returns the error if that fails.
     pub(super) async fn reach(&self, there: &Peering) -> io::Result<()> {
         self.connect(there).await.map(drop)
     }

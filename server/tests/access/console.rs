@@ -136,7 +136,7 @@ async fn what_a_link_adds_is_ignored_and_what_is_wrong_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_nobodys_is_a_page_for_browsers() {
+async fn an_unknown_path_is_a_page_for_browsers() {
     let local = Local::ephemeral().await;
     let ask = async |path: &str, accept: &str| {
         let headers = [("accept", accept)];
@@ -230,7 +230,7 @@ async fn a_lock_shows_its_holder_its_queue_and_what_happened() {
         assert!(page.contains(part), "{part}: {page}");
     }
     let lease_id = held.text_of("lease_id");
-    assert!(!page.contains(&lease_id), "a lease id is a proof, and shown to nobody");
+    assert!(!page.contains(&lease_id), "a lease id is a proof, and never shown");
     // The last owner has 20 seconds of grace.
     local.advance_ms(25_000);
     let page = get(&client, path).await.text;
@@ -294,8 +294,8 @@ async fn only_those_who_were_shown_are_revoked() {
     }
     let blank = post(client, path, &form(2, "&reason=+")).await.text;
     assert!(blank.contains("reason: must not be empty") && blank.contains("vm-2"), "{blank}");
-    let nobody = post(client, path, "reason=r").await.text;
-    assert!(nobody.contains("the form names no fencing token"), "{nobody}");
+    let unnamed = post(client, path, "reason=r").await.text;
+    assert!(unnamed.contains("the form names no fencing token"), "{unnamed}");
     let back = client.get(path).await;
     assert_eq!(back.headers["location"], "/console/lock?namespace=default&name=a-b");
     let done = post(client, path, &form(2, "&reason=it+is+gone")).await;

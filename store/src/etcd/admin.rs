@@ -107,7 +107,7 @@ impl Operator {
     /// Makes the leader step down and not lead again for a while. Returns its name.
     pub fn step_down(&self) -> Result<String, Error> {
         let leader = self.look()?.leader;
-        let leader = leader.ok_or_else(|| Error::Refused("nobody leads at present".into()))?;
+        let leader = leader.ok_or_else(|| Error::Refused("the cluster has no leader".into()))?;
         let lease = self.cluster.lease_grant(STEP_DOWN_TTL).map_err(unreachable)?.id;
         self.put(self.keys.drain(&leader.node), Drained::OfLeading.word(), lease)?;
         Ok(leader.node)
@@ -178,7 +178,7 @@ impl Operator {
         // The conditions make sure that no other server has taken over since the nodes were read, and that no restore
         // has happened.
         let leader = answer.found(LEADER).ok_or_else(|| {
-            Error::Refused("nobody leads at present: start the servers first".into())
+            Error::Refused("the cluster has no leader: start the servers first".into())
         })?;
         let from = id.format;
         let bytes = value::encode(&Id { format: FORMAT, ..id });
@@ -243,9 +243,9 @@ impl Operator {
         let remedy = match self.keys.name_under("node", &found.key) {
             Some(node) => format!("leasehold cluster forget-node {node} deletes it"),
             None if is_seat && found.lease == 0 => {
-                "nobody can lead while it is there: leasehold cluster step-down deletes it".into()
+                "no server can lead while it exists: leasehold cluster step-down deletes it".into()
             }
-            None if is_seat => "it is gone once whoever keeps it has ended".into(),
+            None if is_seat => "it expires once the server that keeps it has stopped".into(),
             None => "restore a backup: leasehold restore BACKUP --store ...".into(),
         };
         let key = String::from_utf8_lossy(&found.key).into_owned();

@@ -114,7 +114,7 @@ impl Guard {
                     Ok(LeaderValue { node, address, .. }) => format!("{node} leads, at {address}"),
                     Err(why) => why,
                 },
-                None => "nobody leads; the seat was lost".into(),
+                None => "no server leads; this one lost leadership".into(),
             });
         }
         let head = answer.found(HEAD);

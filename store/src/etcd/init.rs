@@ -133,7 +133,7 @@ pub(super) fn missing(keys: &Keys) -> Error {
 pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
     Error::Refused(format!(
         "there is no store under {} in etcd, and this server remembers {noted}: restore a backup of it (leasehold \
-         restore BACKUP --store ...). A store made anew would grant the same tokens again",
+         restore BACKUP --store ...). A new store would grant the same tokens again",
         keys.prefix()
     ))
 }

@@ -122,6 +122,6 @@ fn keep(
     memory.flush();
     // With the lease revoked, the next leader does not have to wait until it expires.
     if let Err(error) = cluster.lease_revoke(lease.id) {
-        tracing::debug!(%error, "the lease of the seat was not given back");
+        tracing::debug!(%error, "could not revoke the leader key's lease");
     }
 }

@@ -168,7 +168,7 @@ impl Card {
                 Ok(theirs) => return Err(Claim::Taken(self.taken(&theirs))),
                 // No server wrote this value, and no server keeps the key.
                 Err(why) if found.lease == 0 => {
-                    tracing::warn!(%why, "the key of this server is put anew");
+                    tracing::warn!(%why, "re-registering this server in etcd");
                 }
                 Err(why) => return Err(Claim::Taken(why)),
             }

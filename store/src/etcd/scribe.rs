@@ -316,6 +316,6 @@ impl Desk {
         let txn = txn.then(Op::Put(key.clone(), value.clone(), 0));
         let put =
             put_once(&*self.cluster, txn, (key, &value)).map_err(|error| error.to_string())?;
-        put.ok_or_else(|| "the seat is lost, or somebody else has taken a snapshot".into())
+        put.ok_or_else(|| "lost leadership, or another process has taken a snapshot".into())
     }
 }

@@ -200,9 +200,9 @@ impl EtcdSeat {
         match broken {
             Broken::Another(why) => self.put_back(why),
             Broken::Damaged(why) => Error::Refused(format!(
-                "the store under {} is damaged in etcd: {why}. A server that leads puts back within {} seconds what \
-                 is missing; if nobody leads, or it is still damaged then, restore a backup (leasehold restore \
-                 BACKUP --store ...)",
+                "the store under {} is damaged in etcd: {why}. A leader rewrites missing \
+                 keys within {} seconds; if no server leads, or the store is still damaged then, restore a backup \
+                 (leasehold restore BACKUP --store ...)",
                 self.keys.prefix(),
                 self.options.snapshots.check_every.as_secs(),
             )),
@@ -227,8 +227,8 @@ impl EtcdSeat {
             tracing::error!(%error, "could not write down that etcd was put back");
         }
         Error::Refused(format!(
-            "the store under {} is not what it was: {why}. Was etcd restored from a snapshot? Nobody leads until \
-             an operator has looked at it: see `leasehold restore --store`",
+            "the store under {} is not what it was: {why}. Was etcd restored from a snapshot? No server leads \
+             until an operator has decided: see `leasehold restore --store`",
             self.keys.prefix()
         ))
     }
@@ -261,17 +261,17 @@ impl EtcdSeat {
     /// Decides whether this node can take over, after a poll that found no new records.
     fn prospect(&mut self, look: &Look, is_whole: bool, drained: Option<Drained>) -> News {
         if look.is_rewound() {
-            let why = "etcd was put back to an earlier state: nobody may lead before `leasehold restore --store`";
+            let why = "etcd was rolled back: no server can lead before `leasehold restore --store`";
             return self.troubled(why.into());
         }
         if let Some(moved_to) = look.moved_to() {
-            return self.troubled(format!("the store has moved to {moved_to}: nobody may lead"));
+            return self.troubled(format!("the store has moved to {moved_to}: no server can lead"));
         }
         let is_vacant = look.leader().is_none() && is_whole;
         if is_vacant && (look.is_paused() || drained.is_some()) {
             let what =
                 if drained.is_some() { "this server is drained" } else { "the servers are paused" };
-            let why = format!("nobody leads, and {what} (leasehold cluster status)");
+            let why = format!("no server leads, and {what} (leasehold cluster status)");
             return self.troubled(why);
         }
         if self.options.never_lead {
@@ -280,7 +280,7 @@ impl EtcdSeat {
         }
         let is_resting = self.rest_until.is_some_and(|until| pace::now() < until);
         if is_vacant && !self.may_lead {
-            let why = "nobody leads, and this node does not remember how far the journal went: see \
+            let why = "no server leads, and this node does not remember how far the journal went: see \
                        --lead-without-memory";
             return self.troubled(why.into());
         }

@@ -204,7 +204,7 @@ fn say(before: &Room, room: &Room) {
             n_bytes,
             n_bytes_in_use,
             quota,
-            "etcd has no room left (alarm NOSPACE): nothing can be written and nobody can take over. Compact and \
+            "etcd has no room left (alarm NOSPACE): no writes and no takeovers are possible. Compact and \
              defragment etcd, or raise its quota, then: etcdctl alarm disarm"
         );
     } else if room.is_short && !before.is_short {

@@ -36,7 +36,7 @@ pub struct Checked {
 /// every invariant of the resulting state. Servers can use the store at the same time.
 pub fn check(cluster: &dyn Cluster, prefix: &str, clock: &dyn Clock) -> Result<Checked, Error> {
     let (keys, limits) = (Keys::new(prefix), Limits::default());
-    let reading = Reading::of_nobody(cluster, &keys, clock, &limits);
+    let reading = Reading::without_server(cluster, &keys, clock, &limits);
     let (id, _) = reading.id()?;
     let read = reading.all(None).map_err(unread)?;
     let (n_records, is_rewound) = (read.n_records(), read.look.is_rewound());
@@ -76,8 +76,7 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
     };
     let txn = chair.txn().when(keys.id(), as_found);
     let id = Id::new(whole.store_id, whole.place.seq, whole.n_restores);
-    let changed =
-        || Error::Refused("somebody else has changed the store meanwhile: try again".into());
+    let changed = || Error::Refused("the store changed during the operation; try again".into());
     chair.put(txn, &id, manifest, &whole)?.ok_or_else(changed)
 }
 
@@ -135,7 +134,7 @@ impl<'a> Site<'a> {
     pub fn depart(&self, clock: Arc<dyn Clock>) -> Result<(Departure<'_>, Whole), Error> {
         let Self { cluster, keys } = self;
         let limits = Limits::default();
-        let reading = Reading::of_nobody(*cluster, keys, &*clock, &limits);
+        let reading = Reading::without_server(*cluster, keys, &*clock, &limits);
         let (id, _) = reading.id()?;
         let chair = Chair::take(*cluster, keys, "migrate", &[keys.rewound(), keys.closed()])?;
         let Read { follower, look, .. } = reading.all(None).map_err(unread)?;
@@ -164,7 +163,7 @@ impl<'a> Site<'a> {
         let prefix = keys.prefix();
         if !answer.succeeded {
             return Err(Error::Refused(format!(
-                "somebody leads the store under {prefix}: it is open"
+                "a server leads the store under {prefix}: it is open"
             )));
         }
         let open = || Error::Refused(format!("the store under {prefix} is not closed"));

@@ -120,7 +120,7 @@ pub(crate) fn check(folder: &Path) -> Result<(), Error> {
     match found(folder)? {
         None => Ok(()),
         Some(Making::Store) => Err(refused(format!(
-            "{shown} is incomplete: its first start was interrupted. The next start makes it anew"
+            "{shown} is incomplete: its first start was interrupted. The next start recreates it"
         ))),
         Some(making) => Err(refused(format!(
             "{shown} is incomplete: the {0} into it was interrupted. Repeat the {0}, or remove the \

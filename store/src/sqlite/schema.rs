@@ -159,7 +159,7 @@ fn check_version(path: &Path, db: &Connection) -> Result<i64, Error> {
     }
     if version > SCHEMA_VERSION + NEWER_MAX {
         return Err(refused(format!(
-            "{} is damaged: it says that it has layout {version}, and there is none",
+            "{} is damaged: it has the unknown layout {version}",
             path.display()
         )));
     }

@@ -158,7 +158,7 @@ pub fn reopen(options: Options) -> Result<(), Error> {
 pub(super) fn check_open(data: &Path, journal: &Connection) -> Result<(), Error> {
     let Some(moved_to) = schema::get::<String>(journal, CLOSED)? else { return Ok(()) };
     Err(refused(format!(
-        "{} was closed: its store has moved to {moved_to}. If nobody has used it there, `leasehold reopen` undoes it",
+        "{} was closed: its store has moved to {moved_to}. If it was not used there, `leasehold reopen` undoes it",
         data.display()
     )))
 }

@@ -14,7 +14,7 @@ const ANY: &[u16] = &[400, 401, 500, 503];
 const PAGE_MAX: u64 = 1000;
 
 pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
-    let about = "Files with locks, in sessions. Every path that is nobody else's is a file's; below `/files` \
+    let about = "Files with locks, in sessions. Every path that no other protocol uses is a file; below `/files` \
                  there are no such exceptions. A file's path may have slashes";
     Chapter::new("files", about)
         .with(sessions())
@@ -51,15 +51,15 @@ fn admin() -> [Operation; 2] {
         Operation::new("get", "/admin/locks", "listFileLocks", "All locks of files")
             .in_query("limit", whole(1..=PAGE_MAX), false, "Most of them.")
             .in_query("cursor", cursor(), false, "Where the list goes on.")
-            .answer::<Locks>(200, "These, whoever has them.")
+            .answer::<Locks>(200, "The locks of all holders.")
             .refuse::<Failure>(&[400, 500, 503]),
         at_path(Operation::new(
             "delete",
             "/admin/locks/{path}",
             "revokeFileLock",
-            "Take a lock away from whoever has it",
+            "Revoke the lock of any holder",
         ))
-        .answer::<Done>(200, "Nobody has it any more.")
+        .answer::<Done>(200, "The lock is revoked.")
         .refuse::<Failure>(&[400, 404, 500, 503]),
     ]
 }

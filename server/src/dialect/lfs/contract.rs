@@ -18,7 +18,7 @@ const JSON: &[u16] = &[408, 413, 415];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let about = "Git LFS: locks of files, and objects by the basic transfer. The name of a repository may have \
-                 slashes. Transfers are never answered 401, whoever asks";
+                 slashes. Transfers never get status 401";
     let name_max = app.limits.name_bytes_max;
     let on = move |method, path: &str, id: &str, summary: &str| {
         Operation::new(method, format!("/lfs/{{repository}}{path}"), id, summary)
@@ -27,11 +27,11 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     };
     let list = on("get", "/locks", "listLfsLocks", "The files that are locked")
         .query::<Params>()
-        .answer::<Locks>(200, "These, whoever has them and through whichever dialect.")
+        .answer::<Locks>(200, "The locks of all holders and all dialects.")
         .refuse::<Failure>(&[422]);
     let create = on("post", "/locks", "createLfsLock", "Lock a file")
         .body::<LockRequest>()
-        .answer::<LockAnswer>(201, "It is the caller's until it is given back.")
+        .answer::<LockAnswer>(201, "The caller holds the lock until it releases it.")
         .answer::<Failure>(409, "Who has it.")
         .refuse::<Failure>(JSON)
         .refuse::<Failure>(&[422]);
@@ -42,7 +42,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let unlock = on("post", "/locks/{id}/unlock", "deleteLfsLock", "Unlock a file")
         .in_path("id", json!({"type": "string"}), "The id of the lock.")
         .body::<UnlockRequest>()
-        .answer::<LockAnswer>(200, "Nobody has it any more.")
+        .answer::<LockAnswer>(200, "The lock is released.")
         .answer::<Failure>(403, "It is another's.")
         .refuse::<Failure>(JSON)
         .refuse::<Failure>(&[404]);
@@ -58,7 +58,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
         on(method, path, id, summary)
             .in_path("oid", json!({"type": "string"}), "The SHA-256 of its content.")
             .header("X-Leasehold-Ticket", json!({"type": "string"}), "As the batch said.")
-            .answer::<Failure>(403, "Nobody knows who asks, or they may not.")
+            .answer::<Failure>(403, "The caller is not authenticated, or lacks the right.")
             .refuse::<Failure>(&[404, 422])
     };
     let stored = object("post", "/objects/{oid}/verify", "verifyLfsObject", "Is an object there?")

@@ -109,7 +109,7 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
     } else {
         let remedy = match caller.check(right, &lease.lock) {
             Ok(()) => "--force takes it away",
-            Err(_) => "only they, or whoever has the right to take locks away, can unlock it",
+            Err(_) => "only the holder, or a client with the right to revoke, can unlock it",
         };
         let why = format!("{path} is locked by {}; {remedy}", held.in_words(app));
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));

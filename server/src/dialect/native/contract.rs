@@ -108,11 +108,16 @@ fn operator() -> Vec<Operation> {
             .answer::<Maintenance>(200, "Whether it is on.")
     };
     vec![
-        Operation::new("post", "/v1/revoke", "revokeAll", "Revoke everything somebody has")
-            .about("Exactly one of `owner`, `session` and `principal`. In slices, not in one step.")
-            .body::<RevokeAllRequest>()
-            .answer::<RevokedAll>(200, "What was revoked, or would be.")
-            .refuse::<Failure>(BODY),
+        Operation::new(
+            "post",
+            "/v1/revoke",
+            "revokeAll",
+            "Revoke all leases of an owner or principal",
+        )
+        .about("Exactly one of `owner`, `session` and `principal`. In slices, not in one step.")
+        .body::<RevokeAllRequest>()
+        .answer::<RevokedAll>(200, "What was revoked, or would be.")
+        .refuse::<Failure>(BODY),
         maintenance("get", "lookAtMaintenance", "Is maintenance on?").refuse::<Failure>(&[503]),
         maintenance("put", "setMaintenance", "Begin maintenance or end it")
             .about("While it is on, nothing can be acquired. Renewals and releases work.")
@@ -136,8 +141,8 @@ fn groups() -> Vec<Operation> {
     vec![
         post("acquire", "acquireAll", "Acquire several locks or none, or wait for all of them")
             .about(
-                "All leases are granted at one instant or none is. While they wait, nobody passes them, so nobody \
-                 waits for ever and no two such requests wait for each other.",
+                "All leases are granted at one instant or none is. While they wait, no later request passes them, \
+                 so no request waits forever and no two such requests wait for each other.",
             )
             .body::<AcquireAllRequest>()
             .answer::<AcquiredAll>(200, "All the locks are held.")

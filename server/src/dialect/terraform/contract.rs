@@ -53,11 +53,11 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     };
     let unlock = on("delete", "/terraform/{state}/lock", "unlockTerraformState", "Unlock a state")
         .about(
-            "With the body that was sent to lock it. Without a body: whoever has it, as `terraform \
-                force-unlock` does.",
+            "With the body that was sent to lock it. Without a body, the lock of any \
+                holder is released, as by `terraform force-unlock`.",
         )
         .answer_object(200, "The lock is free.")
-        .answer::<LockInfo>(409, "Somebody else has it.")
+        .answer::<LockInfo>(409, "Another client holds it.")
         .refuse::<Failure>(&[408, 413]);
     let versions = "/terraform/{state}/versions";
     let list_versions = on("get", versions, "listTerraformVersions", "The versions that are kept")

@@ -86,7 +86,7 @@ fn an_issuer_without_keys_is_told() {
 }
 
 #[test]
-fn principals_and_groups_that_nobody_is_are_told() {
+fn principals_and_groups_that_cannot_exist_are_reported() {
     check(&[
         (
             rule("who = [\"key:cii\"]", SHOP),
@@ -99,15 +99,15 @@ fn principals_and_groups_that_nobody_is_are_told() {
         ),
         (
             rule("who = [\"oicd:a\"]", SHOP),
-            "auth.toml:5: rule \"r\": nobody's name begins with \"oicd:\"",
+            "auth.toml:5: rule \"r\": no principal starts with \"oicd:\"",
         ),
         (
             rule("who = [\"mtls:a\"]", SHOP),
-            "auth.toml:5: rule \"r\": nobody's name begins with \"mtls:\"",
+            "auth.toml:5: rule \"r\": no principal starts with \"mtls:\"",
         ),
         (
             rule("who = [\"proxy:a\"]", SHOP),
-            "auth.toml:5: rule \"r\": nobody's name begins with \"proxy:\"",
+            "auth.toml:5: rule \"r\": no principal starts with \"proxy:\"",
         ),
         (
             rule("who = [\"key:*-ci\"]", SHOP),
@@ -115,15 +115,15 @@ fn principals_and_groups_that_nobody_is_are_told() {
         ),
         (
             rule("groups = [\"key:ci\"]", SHOP),
-            "auth.toml:5: rule \"r\": \"key:ci\" is nobody's group: keys and certificates are in no groups",
+            "auth.toml:5: rule \"r\": no principal is in group \"key:ci\": keys and certificates are in no groups",
         ),
         (
             format!("{PROXY}{}", rule("groups = [\"proxy:a\"]", SHOP)),
-            "auth.toml:8: rule \"r\": \"proxy:a\" is nobody's group: the proxy names no groups",
+            "auth.toml:8: rule \"r\": no principal is in group \"proxy:a\": the proxy names no groups",
         ),
         (
             format!("{}{}", MTLS.replace("dns", "none"), rule("who = [\"mtls:a\"]", SHOP)),
-            "auth.toml:8: rule \"r\": certificates name nobody: [mtls] says principal = \"none\"",
+            "auth.toml:8: rule \"r\": certificates name no principal: [mtls] says principal = \"none\"",
         ),
         (
             format!("{MTLS}{}", rule("who = [\"mtls:spiffe://a/b\"]", SHOP)),
@@ -191,8 +191,8 @@ fn proxies_urls_and_quotas_without_effect_are_told() {
             "auth.toml:6: quota: never counts: the quota in line 3 matches all of it",
         ),
         (
-            "[[quota]]\nwho = [\"key:nobody\"]\nleases = 1\n".into(),
-            "auth.toml:4: quota: no key is called \"nobody\"",
+            "[[quota]]\nwho = [\"key:absent\"]\nleases = 1\n".into(),
+            "auth.toml:4: quota: no key is called \"absent\"",
         ),
     ]);
 }
@@ -230,5 +230,5 @@ fn keys_that_do_nothing_are_told() {
     std::fs::write(&file, "version = 1\n").expect("a file");
     let policy = Policy::load(Path::new(&file)).expect("a policy");
     let told = policy.doubts(&file, &Surroundings::default()).expect("the same file");
-    assert!(told[0].contains("auth.toml:1: nobody can prove who they are"), "{told:?}");
+    assert!(told[0].contains("auth.toml:1: no client can authenticate"), "{told:?}");
 }

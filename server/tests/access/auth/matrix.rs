@@ -11,7 +11,7 @@ enum Need {
     /// Open to every client.
     Nothing,
     /// Any authenticated principal.
-    Somebody,
+    Authenticated,
     /// Any authenticated principal, plus a proof in the request, such as a lease id.
     Own,
     /// The id of a files session.
@@ -49,10 +49,10 @@ fn few() -> Vec<Line> {
         ("get /readyz", Nothing, Value::Null),
         ("get /leaderz", Nothing, Value::Null),
         ("get /health", Nothing, Value::Null),
-        ("get /docs", Somebody, Value::Null),
-        ("get /docs/docs.css", Somebody, Value::Null),
-        ("get /docs/docs.js", Somebody, Value::Null),
-        ("get /openapi.json", Somebody, Value::Null),
+        ("get /docs", Authenticated, Value::Null),
+        ("get /docs/docs.css", Authenticated, Value::Null),
+        ("get /docs/docs.js", Authenticated, Value::Null),
+        ("get /openapi.json", Authenticated, Value::Null),
         ("get /metrics", ReadAll, Value::Null),
         ("post /v1/revoke", Revoke, json!({"owner": "o", "reason": "because"})),
         ("post /v1/fence/check", Read, json!({"lock_name": "x", "fencing_token": 1})),
@@ -260,7 +260,7 @@ fn expected(need: Need, who: &str, may: &[Need]) -> &'static [u16] {
         (Nothing, _) => IN,
         (Download | Upload, "") => &[403],
         (_, "") => &[401],
-        (Somebody | Own, _) => IN,
+        (Authenticated | Own, _) => IN,
         // An API key is not a files session.
         (Session, _) => &[401],
         (Download, _) if may.contains(&FilesRead) => IN,
@@ -281,11 +281,11 @@ async fn every_route_asks_for_its_right() {
     let gone: Vec<_> =
         table.iter().filter(|(known, ..)| !routes.iter().any(|route| route == known)).collect();
     assert!(gone.is_empty(), "rules without a route: {gone:?}");
-    let nobody = [("", &[] as &[Need])];
+    let anonymous = [("", &[] as &[Need])];
     let mut wrong = Vec::new();
     for (route, need, body) in &table {
         let (method, path) = route.split_once(' ').expect("a method");
-        for (who, may) in nobody.iter().chain(&PRINCIPALS) {
+        for (who, may) in anonymous.iter().chain(&PRINCIPALS) {
             let (path, own_body) = address(method, path, who);
             let body = own_body.unwrap_or(body.clone());
             let body = if body.is_null() { String::new() } else { body.to_string() };

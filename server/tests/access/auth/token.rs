@@ -127,11 +127,11 @@ fn wrong_claims(idp: &Idp) -> Vec<(&'static str, Value)> {
         ("issuer that is not known", with("iss", json!("https://evil.example"))),
         ("issuer that is not known", with("iss", json!([idp.url()]))),
         ("issuer that is not known", without("iss")),
-        ("for somebody else", with("aud", json!("other"))),
-        ("for somebody else", with("aud", json!(["other"]))),
-        ("for somebody else", with("aud", json!([["leasehold"]]))),
-        ("for somebody else", with("aud", json!(["leasehold", 1]))),
-        ("for somebody else", without("aud")),
+        ("for another service", with("aud", json!("other"))),
+        ("for another service", with("aud", json!(["other"]))),
+        ("for another service", with("aud", json!([["leasehold"]]))),
+        ("for another service", with("aud", json!(["leasehold", 1]))),
+        ("for another service", without("aud")),
         ("sub is missing", without("sub")),
         ("sub is missing", with("sub", json!(""))),
         ("sub is missing", with("sub", json!(7))),
@@ -273,7 +273,7 @@ async fn waits_and_streams_end_with_the_token() {
     let ending = async {
         scene
             .local
-            .until("somebody waits and follows", async |_| {
+            .until("a client waits and follows", async |_| {
                 let lock = scene.send("admin", LOOK, Value::Null).await;
                 let metrics = scene.send("admin", "GET /metrics", Value::Null).await.text;
                 let follows = metrics.lines().any(|line| line == "leasehold_event_streams 1");

@@ -102,7 +102,7 @@ async fn a_client_has_so_long_to_authenticate_and_so_much_to_say() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_does_anything_before_it_is_known_who_they_are() {
+async fn no_command_runs_before_authentication() {
     let guarded = Guarded::new().await;
     let mut client = guarded.scene.connect().await;
     let taker = guarded.key("taker");

@@ -91,7 +91,7 @@ async fn each_call_needs_its_right() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_says_another_name_is_shown_with_their_own() {
+async fn a_client_with_another_name_is_shown_with_its_own() {
     let guarded = Guarded::new().await;
     let forged = info(A, "key:other");
     assert_eq!(guarded.send("writer", "POST /terraform/prod", "{}").await.status, 200);
