@@ -52,8 +52,7 @@ fn parse_iso8601(text: &str) -> Option<f64> {
     let (date, rest) = text.split_at_checked(10)?;
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-    let days =
-        calendar::days(digits(year, 4, 4)?, digits(month, 2, 2)?, digits(day, 2, 2)?)?;
+    let days = calendar::days(digits(year, 4, 4)?, digits(month, 2, 2)?, digits(day, 2, 2)?)?;
     let midnight = (days * DAY_S) as f64;
     if parts.next().is_some() {
         return None;
