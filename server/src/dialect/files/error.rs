@@ -149,7 +149,17 @@ fn title(status: StatusCode) -> &'static str {
     }
 }
 
-rendered!(Refusal: Denied, TooMuch, engine::Error, content::Error, Obstacle);
+rendered!(Refusal: Denied, TooMuch, engine::Error, content::Error);
+
+/// Converts obstacles to errors that do not name the holder of the lock.
+impl From<Obstacle> for Refusal {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Rejected(rejection) => rejection.into(),
+            other => RequestFailure::from(other).into(),
+        }
+    }
+}
 
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
