@@ -2,7 +2,7 @@
 //!
 //! Only verified certificates get here, so a parse error is a reason to reject a certificate.
 
-use leasehold_auth::days_from_epoch;
+use leasehold_base::calendar;
 
 const SEQUENCE: u8 = 0x30;
 const OBJECT_ID: u8 = 0x06;
@@ -82,7 +82,7 @@ fn ends_ms(time: Item<'_>) -> Option<i64> {
         _ => return None,
     };
     let pair = |n: usize| rest.get(2 * n..2 * n + 2).and_then(|two| two.parse::<i64>().ok());
-    let days = days_from_epoch(year, pair(0)?, pair(1)?);
+    let days = calendar::days(year, pair(0)?, pair(1)?)?;
     // The certificate is still valid during the second that it names.
     let seconds = (pair(2)? * 60 + pair(3)?) * 60 + pair(4)? + 1;
     (rest.len() == 10).then_some((days * 86_400 + seconds) * 1000)

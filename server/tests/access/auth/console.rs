@@ -71,7 +71,7 @@ async fn nothing_is_named_that_may_not_be_read() {
 }
 
 #[tokio::test]
-async fn each_page_asks_for_its_right() {
+async fn a_page_shows_locks_that_its_reader_may_read() {
     let scene = scene().await;
     let open = "/console/lock?namespace=shop&name=open/a";
     let secret = "/console/lock?namespace=shop&name=secret";
@@ -80,21 +80,11 @@ async fn each_page_asks_for_its_right() {
         ("reader", secret, 403),
         ("reader", "/console/lock?namespace=shop&name=nothing-there", 403),
         ("reader", "/console/lock?namespace=bank&name=open/vault", 403),
-        ("reader", "/console/sessions", 403),
-        ("reader", "/console/sessions/end?number=1", 403),
         ("reader", "/console/files", 403),
-        ("reader", "/console/cluster", 200),
-        ("reader", "/console/take", 200),
         ("reader", "/console/live?namespace=bank&name=open/vault", 403),
-        ("nothing", "/console", 403),
-        ("nothing", "/console/live", 403),
         ("admin", secret, 200),
-        ("admin", "/console/sessions", 200),
-        ("admin", "/console/files", 200),
         ("anonymous", "/console", 303),
         ("anonymous", open, 303),
-        ("anonymous", "/console/take", 303),
-        ("anonymous", "/console/sessions/end?number=1", 303),
         ("anonymous", "/console/live", 401),
     ] {
         let answer = get(&scene, who, path).await;
