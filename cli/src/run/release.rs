@@ -70,7 +70,7 @@ impl Release {
         let released = tokio::select! {
             released = tokio::time::timeout(RELEASE_MAX, guard.release()) => released,
             signal = signals.deadly() => {
-                say(&format!("{name} was not given back and will run out"));
+                say(&format!("{name} was not released and will expire"));
                 return Ok(Ending::Signal(signal, Whom::Ourselves));
             }
         };
@@ -85,7 +85,7 @@ impl Release {
                     Ok(Err(error)) => error.to_string(),
                     _ => "no answer".into(),
                 };
-                say(&format!("{name} was not given back and will run out: {why}"));
+                say(&format!("{name} was not released and will expire: {why}"));
                 Ok(ending)
             }
         }
@@ -102,9 +102,9 @@ impl Release {
                 return Err(Failure::new(LOST, why));
             }
             Ok(Err(error)) => {
-                say(&format!("{name} may be free sooner than --at-least says: {error}"))
+                say(&format!("{name} might become free before --at-least ends: {error}"))
             }
-            Err(_) => say(&format!("{name} may be free sooner than --at-least says: no answer")),
+            Err(_) => say(&format!("{name} might become free before --at-least ends: no response")),
         }
         Ok(ending)
     }

@@ -194,7 +194,7 @@ fn the_command_can_renew_and_is_told_everything_but_the_key() {
     let output = run.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.starts_with("a is yours for 9m5") || said.starts_with("a is yours for 10m00"),
+        said.starts_with("a is renewed for 9m5") || said.starts_with("a is renewed for 10m00"),
         "{said}"
     );
     for line in [
@@ -232,7 +232,7 @@ fn a_run_inside_of_itself_is_refused_at_once() {
     // Two shared leases work until another client requests the lock exclusively. Then the two commands would wait for
     // each other.
     let reader = format!("{QUOTED} run -s a true");
-    for (outer, text) in [("-s", "sharing it a second time could"), ("-x", "would never end")] {
+    for (outer, text) in [("-s", "sharing it again might"), ("-x", "would never end")] {
         let (code, _, err) = world.ran(&[outer, "a", "-c", &reader]);
         assert!(code == 1 && err.contains(text), "{outer}: {err}");
     }
@@ -250,7 +250,7 @@ fn a_run_inside_of_itself_is_refused_at_once() {
     shell.args(["-c", &script]).env("LEASEHOLD_URL", format!("http://{}", world.server.address));
     let output = shell.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said, "1\na is given back\nfree again\n", "{output:?}");
+    assert_eq!(said, "1\na is released\nfree again\n", "{output:?}");
 }
 
 #[test]

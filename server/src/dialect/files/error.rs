@@ -188,9 +188,7 @@ impl From<engine::Error> for Refusal {
                 "the audit file cannot be written (audit-failure); the request had no effect"
             }
             engine::Error::Stopping => "the server is stopping; the request had no effect",
-            engine::Error::NotLeading => {
-                "this server does not lead at present; the request had no effect"
-            }
+            engine::Error::NotLeading => "this server is not the leader; the request had no effect",
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
     }

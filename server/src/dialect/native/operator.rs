@@ -149,7 +149,7 @@ pub(super) async fn end_session(
     caller: Caller,
 ) -> Answer {
     let not_found = || {
-        let why = "there is no session of this number, or it has ended";
+        let why = "no session has this number, or it has ended";
         Refusal::new(StatusCode::NOT_FOUND, Code::NoSuchSession, why)
     };
     let number = SessionNumber(number.ok_or_else(not_found)?);

@@ -136,7 +136,7 @@ async fn browsers_are_shown_pages_wherever_they_may_not_look() {
     assert_eq!((answer.status, answer.text.starts_with('{')), (403, true), "{}", answer.text);
     // The page does not link to pages that the user may not open.
     let page = ask("nothing", "/console", &browser).await.text;
-    assert!(page.contains("Sign in as somebody else") && page.contains("/console/take"), "{page}");
+    assert!(page.contains("Sign in as another user") && page.contains("/console/take"), "{page}");
     assert!(!page.contains("Go to the locks"), "{page}");
     let files = ask("reader", "/console/files", &browser).await.text;
     assert!(files.contains("key:reader needs the right files-read for files//"), "{files}");
