@@ -210,7 +210,7 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         let formats: Vec<_> = node.formats.iter().map(u32::to_string).collect();
         let behind = match (status.records_behind(node), status.seconds_behind(node)) {
             (n, None | Some(0)) => n.to_string(),
-            (n, Some(seconds)) => format!("{n} ({seconds} s)"),
+            (n, Some(seconds)) => format!("{n} ({seconds}s)"),
         };
         let (name, address, version) = (&node.node, &node.address, &node.version);
         let cells = [name.clone(), address.clone(), version.clone(), formats.join(","), behind];

@@ -29,7 +29,7 @@ where
     let (by, why, n) = (by(caller), &*harmless(reason), leases.len());
     match n {
         0 => {
-            tracing::info!(lock = ?key, by, reason = why, n, "nobody held it: nothing was revoked")
+            tracing::info!(lock = ?key, by, reason = why, n, "the lock was not held; nothing was revoked")
         }
         _ => tracing::warn!(lock = ?key, by, reason = why, n, "revoked"),
     }

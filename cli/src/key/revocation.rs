@@ -31,7 +31,7 @@ pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     if !args.server.has_credential()? {
         let every = RELOAD_EVERY.as_secs();
         let note = format!(
-            "removed {n} key(s) from the file. Running servers reread it every {every} s. To wait until the server \
+            "removed {n} key(s) from the file. Running servers reread it every {every}s. To wait until the server \
              has done so, use an admin's key (LEASEHOLD_API_KEY, --url)"
         );
         return show(args, &revoked, &note, false, None);
@@ -141,7 +141,7 @@ async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Re
         };
         if began.elapsed() >= TAKEN_OVER_WITHIN {
             let within = TAKEN_OVER_WITHIN.as_secs();
-            return Err(failed(&format!("after {within} s {why}")));
+            return Err(failed(&format!("after {within}s: {why}")));
         }
         tokio::time::sleep(ASK_EVERY).await;
     }

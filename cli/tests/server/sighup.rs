@@ -82,7 +82,7 @@ async fn every_sighup_says_what_came_of_the_auth_file_and_the_audit_file() {
         [("auth", &auth), ("audit", &audit)].map(|(n, f)| format!("--{n}-file={}", f.display()));
     let server = Process::start(&binary, &data, &flags.each_ref().map(String::as_str));
     server.signal(Signal::HUP);
-    logged(&log, "the auth file is good and as it was", 1).await;
+    logged(&log, "auth file is valid and unchanged", 1).await;
     logged(&log, "reopened the audit file", 1).await;
     std::fs::write(&auth, "version = 2\n").unwrap();
     for n in 1..=3 {
@@ -91,8 +91,8 @@ async fn every_sighup_says_what_came_of_the_auth_file_and_the_audit_file() {
     }
     for (text, words, n) in [
         ("version = 1\nrule = 3\n", "auth.toml:2: ", 1),
-        (good, "the auth file is good and as it was", 2),
-        (&format!("{good}# another\n"), "the auth file has changed and is in force", 1),
+        (good, "auth file is valid and unchanged", 2),
+        (&format!("{good}# another\n"), "auth file changed and is now active", 1),
     ] {
         std::fs::write(&auth, text).unwrap();
         server.signal(Signal::HUP);

@@ -353,8 +353,8 @@ impl fmt::Display for Error {
             ),
             Error::TooManyUploads { allowed, is_own } => write!(
                 f,
-                "too many files are being written{}: {allowed} allowed (the limit of open files: LimitNOFILE, ulimit \
-                 -n); nothing was changed, repeat the request later",
+                "too many files are being written{}; limit: {allowed} (open files: LimitNOFILE, ulimit -n); nothing \
+                 was changed, repeat the request later",
                 if *is_own { " by one principal or anonymous address" } else { "" }
             ),
             Error::Broken(error) => error.fmt(f),

@@ -121,7 +121,7 @@ async fn accept(listener: &Listener, places: &Arc<Places>, complaint: &Complaint
             Err(error) => {
                 // Out of file descriptors, mostly: it helps to close one that is idle, or to wait a little.
                 complaint.make(|n_before| {
-                    tracing::warn!(%error, n_before, "could not accept a connection");
+                    tracing::warn!(%error, n_before, "cannot accept a connection");
                 });
                 places.make_room();
                 tokio::time::sleep(Duration::from_millis(20)).await;

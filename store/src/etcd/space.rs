@@ -147,7 +147,7 @@ fn say_alarmed(members: &[String], every: Duration) {
         tracing::warn!(
             members = members.join(", "),
             "etcd has space again, but these members still have the alarm NOSPACE: disarm it on each of them (etcdctl \
-             alarm disarm); acquires resume within {} s",
+             alarm disarm); acquires resume within {}s",
             every.as_secs().max(1)
         );
     }

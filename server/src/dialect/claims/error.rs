@@ -126,8 +126,7 @@ impl From<engine::Error> for Refusal {
         let message = match error {
             // This protocol has no request ids, so the client cannot repeat the request safely.
             engine::Error::Unknown => {
-                "It is not known whether the request took effect; list the claims before repeating it"
-                    .into()
+                "The request might have taken effect; list the claims before you repeat it".into()
             }
             known => known.to_string(),
         };
@@ -143,7 +142,7 @@ impl From<Rejection> for Refusal {
             // Other callers must not learn who made the claim.
             Rejection::NoSuchLease | Rejection::NotOwner => Self::no_such_claim(),
             Rejection::QueueFull { queue_max, .. } => full(&format!(
-                "Too many claims are waiting for this resource: {queue_max} may (queue-max)"
+                "Too many claims are waiting for this resource; limit: {queue_max} (queue-max)"
             )),
             Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::Ended(how) => Self::conflict(ended(how), None),

@@ -48,7 +48,7 @@ impl Refusal {
 
     /// The parent folder of a new file or folder does not exist.
     pub(super) fn no_parent() -> Self {
-        Self::conflict("the folder it is to be in does not exist; make it first (MKCOL)")
+        Self::conflict("the parent folder does not exist; create it first (MKCOL)")
     }
 
     pub(super) fn conflict(why: impl Into<String>) -> Self {
@@ -81,7 +81,7 @@ impl Refusal {
             format!(" until {at}")
         });
         let why = match is_request {
-            true => format!("{} is being changed by a request ({who}); ask again", way.name),
+            true => format!("another request is changing {} ({who}); try again", way.name),
             false => format!("{} is locked by {who}{}", way.name, until.unwrap_or_default()),
         };
         Self::by_lock(&way.name, why)
@@ -219,7 +219,7 @@ impl From<Unreceived> for Refusal {
         match why {
             Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
             Unreceived::Late => {
-                let why = "the body stopped coming; nothing was changed";
+                let why = "the body stopped arriving; nothing was changed";
                 Self::new(StatusCode::REQUEST_TIMEOUT, why)
             }
             Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),

@@ -97,7 +97,9 @@ impl Refusal {
 
     /// Returns the error for a file that was removed after the request began.
     pub(super) fn removed_meanwhile() -> Self {
-        Self::conflict("the file was removed meanwhile; nothing was changed, repeat the request")
+        Self::conflict(
+            "the file was removed in the meantime; nothing was changed, repeat the request",
+        )
     }
 
     /// Returns the error for a request that conflicts with a lock or with the current files.
@@ -165,7 +167,7 @@ impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let message = match error {
             engine::Error::Unknown => {
-                "it is not known whether the request took effect; read the file before repeating it"
+                "the request might have taken effect; read the file before you repeat it"
             }
             engine::Error::Busy => "another process holds the database; the request had no effect",
             engine::Error::Overloaded => {
@@ -178,14 +180,14 @@ impl From<engine::Error> for Refusal {
                 "the server's disk is almost full (disk-free-min); the request had no effect"
             }
             engine::Error::StoreFull => {
-                "etcd has hardly any room left (etcd-quota); the request had no effect"
+                "etcd is almost full (etcd-quota); the request had no effect"
             }
             engine::Error::StoreAlarmed => {
                 "etcd has the alarm NOSPACE until it is disarmed on every member; the request had no effect"
             }
-            engine::Error::StoreSilent => "etcd does not answer; the request had no effect",
+            engine::Error::StoreSilent => "etcd does not respond; the request had no effect",
             engine::Error::AuditFailed => {
-                "the audit file cannot be written (audit-failure); the request had no effect"
+                "the server cannot write the audit file (audit-failure); the request had no effect"
             }
             engine::Error::Stopping => "the server is stopping; the request had no effect",
             engine::Error::NotLeading => "this server is not the leader; the request had no effect",
@@ -228,7 +230,7 @@ impl From<Unreceived> for Refusal {
         match why {
             Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
             Unreceived::Late => {
-                let message = "the body stopped coming; nothing was changed";
+                let message = "the body stopped arriving; nothing was changed";
                 Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
             }
             Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),

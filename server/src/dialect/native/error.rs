@@ -28,7 +28,7 @@ impl Refusal {
 
     /// Returns the error for a request body that did not arrive in time.
     pub(in crate::dialect) fn late() -> Self {
-        let why = "the body stopped coming; nothing was changed";
+        let why = "the body stopped arriving; nothing was changed";
         Self::new(StatusCode::REQUEST_TIMEOUT, Code::Timeout, why)
     }
 

@@ -39,7 +39,8 @@ pub(super) async fn revoke(
     }
     let (n_bytes, n_max) = (request.reason.len(), app.limits.reason_bytes_max);
     if n_bytes > n_max {
-        let why = format!("reason has {n_bytes} bytes, {n_max} allowed (reason-bytes-max)");
+        let why =
+            format!("reason must have at most {n_max} bytes (reason-bytes-max), got {n_bytes}");
         return Err(Refusal::invalid(why));
     }
     let mut revoked = Vec::new();

@@ -24,9 +24,7 @@ impl From<engine::Error> for Reply {
     fn from(error: engine::Error) -> Self {
         match error {
             // Commands have no request id, so the client cannot safely repeat them.
-            engine::Error::Unknown => {
-                Reply::error("it is not known whether the command took effect")
-            }
+            engine::Error::Unknown => Reply::error("the command might have taken effect"),
             other => Reply::error(other),
         }
     }

@@ -63,9 +63,7 @@ impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let why = match error {
             // There are no request ids, and none are needed: a repeated acquire renews the lease.
-            engine::Error::Unknown => {
-                "it is not known whether the request took effect; repeat it".into()
-            }
+            engine::Error::Unknown => "the request might have taken effect; repeat it".into(),
             known => known.to_string(),
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
