@@ -37,7 +37,7 @@ pub fn beside(path: &Path) -> io::Result<()> {
 /// is checked.
 pub fn folder(path: &Path) -> Result<(), String> {
     let why = |at: &Path, error: io::Error| match error.kind() {
-        ErrorKind::NotADirectory => format!("{} is a file, not a folder", at.display()),
+        ErrorKind::NotADirectory => format!("{} is a file, not a directory", at.display()),
         _ if at == path => format!("{}: {error}", at.display()),
         _ => format!("cannot create {}: {}: {error}", path.display(), at.display()),
     };

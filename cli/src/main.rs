@@ -10,6 +10,8 @@ mod ask;
 mod audit;
 mod auth;
 mod backup;
+#[cfg(all(test, target_os = "linux"))]
+mod book;
 #[cfg(feature = "etcd")]
 mod cluster;
 mod completions;
