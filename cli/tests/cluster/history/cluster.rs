@@ -239,7 +239,7 @@ fn a_folder_with_a_store_of_its_own_is_not_used_for_a_shared_one() {
     assert!(why.contains("otherwise create one"), "{why}");
     assert!(leasehold(&["init", "--store", &store]).0);
     let (is_made, why) = leasehold(&["init", "--store", &store]);
-    assert!(!is_made && why.contains("already"), "{why}");
+    assert!(!is_made && why.contains("is not empty"), "{why}");
     Process::start(BINARY, &folder.path().join("own"), &[]).terminate();
     let Err(why) = Process::try_start(BINARY, &folder.path().join("own"), &[&flag]) else {
         panic!("it has a store");
