@@ -14,8 +14,8 @@ Examples:
   leasehold release                      # after eval of `leasehold acquire --env`
   leasehold release nightly --lease-id 1.b48e6b1a… --token 1 --owner worker-1
 
-Exit status: 0 released; 75 the lease had ended before, and another client might have held the lock in the
-meantime; 68 the server cannot be reached.";
+Exit status: 0 the lease is released; 75 it had ended before, and another client might have held the lock since then;
+68 the server cannot be reached.";
 
 /// Release a lease.
 #[derive(Args, Debug)]

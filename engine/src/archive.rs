@@ -94,7 +94,7 @@ impl Archive {
         let before = before.map_or(oldest, |before| before.min(oldest));
         let n_left = n_max - events.len();
         let page = self.find_on_disk(asked, before, n_left).await;
-        let page = page.map_err(|why| format!("history cannot be read: {why}"))?;
+        let page = page.map_err(|why| format!("cannot read history: {why}"))?;
         events.extend(page.events.into_iter().map(Into::into));
         Ok(PastEvents { events, before: page.before, gaps: page.gaps })
     }

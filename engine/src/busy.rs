@@ -38,11 +38,11 @@ impl Writer {
             let why = self.health.why_unanswered();
             tracing::error!(
                 %why,
-                "etcd does not answer as it should: nothing is granted, renewed or told until it does"
+                "etcd is unavailable; no lock request can be answered until it recovers"
             );
         } else {
             self.metrics.cluster.leads(Some(self.epoch));
-            tracing::info!("etcd answers again");
+            tracing::info!("etcd is available again");
         }
     }
 

@@ -141,7 +141,7 @@ impl Book {
     /// Logs a problem once.
     fn say(&mut self, why: String) {
         if self.trouble.as_ref() != Some(&why) {
-            tracing::error!(%why, "history could not be written");
+            tracing::error!(%why, "cannot write history");
             self.trouble = Some(why);
         }
     }

@@ -53,7 +53,7 @@ impl Writer {
         }
         tracing::warn!(
             n_waits = waiting.len(),
-            "etcd has not confirmed this leader for the length of its lease; ending every wait"
+            "etcd has not confirmed this leader for the duration of its lease; ending all waits"
         );
         for (lease, waiters) in waiting {
             self.forsaken.waiting.push_back(lease);

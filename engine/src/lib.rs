@@ -224,7 +224,7 @@ fn load(
     let in_use = || store::Error::Refused("the store is used already".into());
     let (store, loaded) = seat.take()?.ok_or_else(in_use)?;
     if loaded.is_restored {
-        tracing::warn!("this store comes from a backup: everything it held has ended");
+        tracing::warn!("restored from a backup: all leases have ended");
     }
     let clock = LockClock::resume(clock, loaded.last);
     if let Some((audit, data)) = &options.audit {

@@ -69,15 +69,15 @@ impl fmt::Display for Error {
             Error::Overloaded => "too many requests are waiting (pending-max); the request had no effect",
             Error::JournalFull => {
                 "the journal has reached journal-bytes-max, because it cannot be folded into the tables (see the \
-                 server's log); the request had no effect. Renewals and releases go on"
+                 server's log); the request had no effect. Renewals and releases continue"
             }
             Error::DiskFull => {
                 "the server's disk is almost full (disk-free-min; see the server's log), so acquires are refused; the \
                  request had no effect. Renewals and releases continue"
             }
             Error::StoreFull => {
-                "etcd has hardly any room left (etcd-quota; see the server's log); the request had no effect. Renewals \
-                 and releases go on as long as there is any"
+                "etcd is almost full (etcd-quota; see the server's log); the request had no effect. Renewals and \
+                 releases continue while there is space"
             }
             Error::StoreAlarmed => {
                 "etcd has the alarm NOSPACE (`leasehold cluster status` and the server's log name the members); the \
@@ -85,16 +85,16 @@ impl fmt::Display for Error {
                  member (etcdctl alarm disarm)"
             }
             Error::StoreSilent => {
-                "etcd does not answer (see the server's log); the request had no effect"
+                "etcd does not respond (see the server's log); the request had no effect"
             }
             Error::AuditFailed => {
-                "the audit file cannot be written (see the server's log), so nothing is granted or taken away \
-                 (audit-failure); the request had no effect. Renewals and releases go on"
+                "the server cannot write the audit file (see its log), so it grants and revokes no locks \
+                 (audit-failure); the request had no effect. Renewals and releases continue"
             }
             Error::Stopping => "the server is stopping; the request had no effect",
-            Error::NotLeading => "this server does not lead at present; the request had no effect",
+            Error::NotLeading => "this server is not the leader; the request had no effect",
             Error::Unknown => {
-                "it is not known whether the request took effect; repeat it with the same request_id"
+                "the request might have taken effect; repeat it with the same request_id"
             }
         })
     }

@@ -94,7 +94,7 @@ impl Roles {
             let Some(taken) = self.follow() else { break Ok(()) };
             match self.write(taken) {
                 Err(store::Error::Fenced(why)) => {
-                    tracing::warn!(%why, "this server leads no longer");
+                    tracing::warn!(%why, "lost leadership");
                     self.metrics.cluster.leads(None);
                     self.metrics.cluster.count(Turn::Lost);
                     drop(self.shared.follow());
@@ -202,7 +202,7 @@ impl Roles {
         if !mutant!(AnswerBeforeEpochRecord) {
             writer.begin()?;
         }
-        tracing::info!(epoch, "this server leads");
+        tracing::info!(epoch, "became leader");
         self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
         self.metrics.cluster.leads(Some(epoch));
         self.metrics.cluster.count(Turn::Taken);

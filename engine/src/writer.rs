@@ -370,7 +370,7 @@ impl Work for Writer {
             }
             return match self.settle() {
                 Ok(()) if is_long && self.held.is_some() && self.must_give_up() => {
-                    let why = "it is not known what was done last, and the server stops";
+                    let why = "the outcome of the last write is unknown; the server stops";
                     Round::Last(self.end(Err(store::Error::Unknown(why.into()))))
                 }
                 Ok(()) if self.held.is_some() => {

@@ -220,7 +220,7 @@ fn a_member_that_does_not_answer_is_given_up_in_time() {
         eventually(|| client.put(put("a", "1"))).await;
         etcd.signal(0, Signal::STOP);
         let late = client.put(put("a", "2")).await.expect_err("it is stopped");
-        assert!(late.to_string().ends_with("no answer within 100 ms"), "{late}");
+        assert!(late.to_string().ends_with("no response within 100 ms"), "{late}");
         etcd.signal(0, Signal::CONT);
         eventually(|| client.range(get("a"))).await;
     });
@@ -436,12 +436,15 @@ fn who_asks_is_proven_by_a_certificate() {
         };
         let known = client(&ca, Some((issued.certificate.clone(), issued.key.clone())));
         known.put(put("a", "1")).await.expect("put");
-        let anonymous = client(&ca, None).put(put("a", "1")).await;
-        let why = anonymous.expect_err("without a certificate").to_string();
-        assert!(why.ends_with("(does it use TLS, and want no certificate of ours?)"), "{why}");
+        let nobody = client(&ca, None).put(put("a", "1")).await;
+        let why = nobody.expect_err("without a certificate").to_string();
+        assert!(why.ends_with("(does it use TLS and reject the client certificate?)"), "{why}");
         let stranger = client(&Ca::new("another"), Some((issued.certificate, issued.key)));
         let why = stranger.put(put("a", "1")).await.expect_err("another CA").to_string();
-        assert!(why.contains("certificate") && why.contains("(another CA than "), "{why}");
+        assert!(
+            why.contains("certificate") && why.contains("(signed by another CA than "),
+            "{why}"
+        );
         let plain = Etcd::start();
         let tls = Some(Tls { ca: ca.pem(), identity: None });
         let client = Client::new(Options { tls, ..options(&plain) }).expect("good");

@@ -33,7 +33,7 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Lost::OutOfTime => "the lease could not be renewed in time",
-            Lost::Ended => "the server says that the lease is over: it expired or was revoked",
+            Lost::Ended => "the lease expired or was revoked",
             Lost::Released => "the lease was released",
         })
     }

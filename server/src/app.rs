@@ -284,7 +284,7 @@ async fn nothing_at(State(app): State<App>, uri: Uri) -> Response {
     let is_named = dialect.words().contains(&first);
     let why = match (dialect.keeps_content(), app.relay.is_some()) {
         (true, true) => {
-            "it keeps content, which would be on one server only of those that share a store (--store)"
+            "it stores content, which would be on only one server of the cluster (--store)"
         }
         (true, false) if is_named => "--dialects does not name it",
         _ => return nothing_here().await,
@@ -310,7 +310,7 @@ async fn healthz() -> Response {
 
 /// Handles `/livez`: checks that the engine's loop is running.
 async fn livez(State(app): State<App>) -> Response {
-    verdict(app.engine.is_alive(), "the engine does not go round")
+    verdict(app.engine.is_alive(), "the engine is stuck")
 }
 
 /// Handles `/leaderz`: checks that this server answers requests itself. Always succeeds without a cluster.
@@ -318,7 +318,7 @@ async fn leaderz(State(app): State<App>) -> Response {
     if app.relay.is_none() || app.engine.is_leading() && is_confirmed(&app) {
         return verdict(true, "");
     }
-    let mut response = verdict(false, "this server does not lead at present");
+    let mut response = verdict(false, "this server is not the leader");
     let leader = app.engine.whereabouts().borrow().leader.clone();
     peer::tell_who_leads(leader.as_deref(), &mut response);
     response
@@ -335,7 +335,7 @@ async fn readyz(State(app): State<App>, caller: Caller) -> Response {
         return ready_among_others(&app, relay).await;
     }
     if app.engine.is_stopping() || app.engine.ask(caller.own(Probe)).await.is_err() {
-        return verdict(false, "nothing can be made durable right now");
+        return verdict(false, "the server cannot commit writes now");
     }
     match app.engine.health().trouble() {
         Some(why) => verdict(false, &why),
@@ -349,12 +349,15 @@ async fn ready_among_others(app: &App, relay: &Relay) -> Response {
         return verdict(false, "this server is drained (leasehold cluster drain)");
     }
     if app.engine.is_leading() {
-        return verdict(is_confirmed(app), "etcd does not confirm that this server still leads");
+        return verdict(
+            is_confirmed(app),
+            "etcd does not confirm that this server is still the leader",
+        );
     }
     if app.engine.behind_for().is_none_or(|behind| behind > BEHIND_MAX) {
-        return verdict(false, "this server follows, and has not read everything for 5 s");
+        return verdict(false, "this follower has been behind the leader for 5 s");
     }
-    let why = "this server follows, and cannot reach one that leads (see its log if one does)";
+    let why = "this follower cannot reach a leader (if there is one, see this server's log)";
     verdict(relay.is_led(&app.engine).await, why)
 }
 

@@ -93,7 +93,7 @@ impl Backups {
         match ensure(&options.dir) {
             Ok(true) => tracing::warn!(
                 %dir,
-                "the backup directory was missing and is created; if a file system belongs there, mount it and restart"
+                "created the missing backup directory; if a file system belongs there, mount it and restart"
             ),
             Ok(false) => {}
             Err(error) => tracing::error!(%dir, %error, "cannot use the backup directory"),
@@ -140,9 +140,9 @@ impl Backups {
             .and_then(|()| sqlite::backup(&self.data, &self.options.dir.join(&name)));
         let n_bytes = copied.map_err(|error| self.failed(error))?.n_bytes;
         *lock(&self.latest) = Latest { age: Duration::ZERO, at: Instant::now() };
-        tracing::info!(name, n_bytes, "a backup was taken");
+        tracing::info!(name, n_bytes, "took a backup");
         if let Err(error) = self.prune() {
-            tracing::warn!(%error, "an old backup could not be removed");
+            tracing::warn!(%error, "cannot remove an old backup");
         }
         Ok(Taken { name, n_bytes })
     }
@@ -155,11 +155,10 @@ impl Backups {
         match identity(&self.options.dir) {
             Ok(Some(found)) if *self.seen.get_or_init(|| found) == found => Ok(()),
             Ok(Some(_)) => refused(format!(
-                "the backup directory {dir} is not the one that was there when the server started: another one is in \
-                 its place, or its file system was unmounted or replaced. Mount it again, or restart the server if \
-                 this is meant (backup-dir)"
+                "the backup directory {dir} was replaced or its file system was unmounted since the server started; \
+                 mount it again, or restart the server if this is intended (backup-dir)"
             )),
-            Ok(None) => refused(format!("{dir} is a file, not a folder")),
+            Ok(None) => refused(format!("{dir} is a file, not a directory")),
             Err(error) => refused(format!(
                 "the backup directory {dir} is missing: {error}; mount or create it (backup-dir)"
             )),
@@ -288,7 +287,11 @@ mod tests {
         fs::rename(&dir, &aside).expect("moved");
         assert!(refused().contains("is missing"), "{}", refused());
         fs::create_dir(&dir).expect("made");
-        assert!(refused().contains("is not the one that was there"), "{}", refused());
+        assert!(
+            refused().contains("was replaced or its file system was unmounted"),
+            "{}",
+            refused()
+        );
         assert_eq!(fs::read_dir(&dir).expect("a folder").count(), 0);
         fs::remove_dir(&dir).expect("empty");
         fs::rename(&aside, &dir).expect("moved back");

@@ -73,19 +73,19 @@ impl Options {
         if self.advertise.is_none() && !listen.first().is_some_and(is_reached) {
             let listen = listen.first().map(ToString::to_string).unwrap_or_default();
             return Err(format!(
-                "--advertise: is required with --listen {listen}: it says where clients and other servers reach this \
-                 one, such as http://n1.example:8080"
+                "--advertise is required with --listen {listen}: the URL of this server for clients and other \
+                 servers, such as http://n1.example:8080"
             ));
         }
         let peers = self.peers(listen);
         if self.peer_secret_file.is_none() && !peers.ip().to_canonical().is_loopback() {
             let given = match self.peer_listen {
                 Some(_) => format!("--peer-listen {peers}"),
-                None => format!("beside the first --listen: {peers}"),
+                None => format!("next to the first --listen: {peers}"),
             };
             return Err(format!(
-                "--peer-secret-file: is required where other servers come by the network ({given}): a file with the \
-                 same secret on each of them. On one machine: --peer-listen 127.0.0.1:0"
+                "--peer-secret-file is required if other servers connect over the network ({given}): a file with the \
+                 same secret on each server. On one machine, use --peer-listen 127.0.0.1:0 instead"
             ));
         }
         Ok(())
@@ -123,8 +123,11 @@ impl Options {
     }
 }
 
-/// The addresses of a server, as published to the cluster.
-#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "without etcd there are no others"))]
+/// How others reach a server.
+#[cfg_attr(
+    not(feature = "etcd"),
+    allow(dead_code, reason = "without etcd there are no other servers")
+)]
 pub(crate) struct Reached {
     /// The URL for clients.
     pub(crate) address: String,
@@ -156,7 +159,7 @@ fn secret(file: &Path) -> Result<String, String> {
     if secret.len() < SECRET_BYTES_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         let least = SECRET_BYTES_MIN;
         return Err(wrong(&format!(
-            "must have {least} or more letters, digits and signs, and no spaces"
+            "must have at least {least} printable characters, without spaces"
         )));
     }
     Ok(secret.into())
@@ -347,5 +350,5 @@ pub(crate) async fn start(
         Ok((engine, handle, roster))
     };
     let begun = tokio::task::spawn_blocking(leasehold_core::mutant::inherited(begin)).await;
-    begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))
+    begun.unwrap_or_else(|_| Err(Error::Refused("cannot start the engine".into())))
 }

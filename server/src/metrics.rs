@@ -28,7 +28,7 @@ pub(crate) use text::Format;
 const BYTES: [(&str, &str); 5] = [
     ("metadata", "Bytes of metadata of waiting and active leases"),
     ("names", "Bytes of names of locks, namespaces and owners"),
-    ("requests", "Bytes of request ids and of ended leases that answer for them"),
+    ("requests", "Bytes of request ids, and of the ended leases kept for them"),
     ("queues", "Bytes of waiting leases"),
     ("ended", "Bytes of ended leases that stay readable"),
 ];
@@ -127,7 +127,7 @@ impl Metrics {
             ("os", std::env::consts::OS),
             ("arch", std::env::consts::ARCH),
         ];
-        book.add("leasehold_build", "Which server this is", Info::new(build));
+        book.add("leasehold_build", "Version and build of this server", Info::new(build));
         let process = Process::register(&mut book);
         let dialects = dialect::ALL.iter().map(|known| (known.number(), known.to_string()));
         let engine = EngineMetrics::register(&mut book, &dialects.collect::<Vec<_>>());
@@ -169,19 +169,18 @@ impl Metrics {
     fn registered(mut self) -> Self {
         let r = &mut self.book;
         r.add("locks_held", "Locks that are held", self.engine.locks_held.clone());
-        let help =
-            "Active leases, without the shares that locks on files take of the folders around them";
+        let help = "Active leases, without the shares that file locks take on folders";
         r.add("leasehold_leases_held", help, self.engine.leases_held.clone());
         r.add("leasehold_waiters", "Leases waiting for their lock", self.engine.n_waiting.clone());
-        let help = "Notes sent to the webhook, by result";
+        let help = "Warnings sent to the webhook, by result";
         r.add("leasehold_webhooks", help, self.webhooks.clone());
-        let help = "Notes waiting to be sent to the webhook";
+        let help = "Warnings that wait to be sent to the webhook";
         r.add("leasehold_webhook_queue", help, self.webhook_queue.clone());
-        let help = "Locks that are free though a group waits for them";
+        let help = "Free locks that a group waits for";
         r.add("leasehold_convoy_locks", help, self.engine.n_convoys.clone());
         r.add(
             "leasehold_queue_depth",
-            "Requests waiting to be processed",
+            "Requests that wait for the engine",
             self.engine.queue_depth.clone(),
         );
         let records = self.engine.journal_records.clone();
@@ -193,7 +192,7 @@ impl Metrics {
         let failures = self.engine.fold_failures.clone();
         r.add("leasehold_fold_failures", "Folds of the journal that failed", failures);
         let age = self.backup_age.clone();
-        r.add("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
+        r.add("leasehold_backup_age_seconds", "Time since the latest backup", age);
         let failures = self.backup_failures.clone();
         r.add("leasehold_backup_failures", "Backups that failed", failures);
         let commit = Shown::one(&self.engine.commit_latency);
@@ -202,7 +201,7 @@ impl Metrics {
         r.add("leasehold_connections", "Connections open", self.connections.clone());
         r.add("leasehold_namespaces", "Namespaces", self.engine.n_namespaces.clone());
         r.add("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
-        let help = "Bytes of long answers that are being sent";
+        let help = "Bytes of long responses that are being sent";
         r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
         let help = "Bytes of connection buffers that grew for large request heads";
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
@@ -215,12 +214,12 @@ impl Metrics {
         for (gauge, (name, help)) in self.engine.bytes.iter().zip(BYTES) {
             r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }
-        let help = "Spans of traces, by what became of them";
+        let help = "Trace spans, by outcome";
         r.add("leasehold_spans", help, self.spans.clone());
-        let help = "Commands answered on the Redis listener, by result";
+        let help = "Commands on the Redis listener, by result";
         r.add("leasehold_redis_commands", help, self.redis.clone());
         let answers = self.answers.clone();
-        r.add("leasehold_http_requests", "Requests answered, by route and status", answers);
+        r.add("leasehold_http_requests", "Responses, by route and status", answers);
         self.register_access();
         self
     }
@@ -229,25 +228,25 @@ impl Metrics {
     fn register_access(&mut self) {
         let r = &mut self.book;
         let stale = self.auth_stale.clone();
-        let about = "Since when the auth file, or a file it names, cannot be used";
+        let about = "Time since which the auth file, or a file it names, is invalid";
         r.add("leasehold_auth_stale_seconds", about, stale);
-        let about = "Since when the TLS certificate or its key cannot be used";
+        let about = "Time since which the TLS certificate or its key is invalid";
         r.add("leasehold_tls_stale_seconds", about, self.tls_stale.clone());
         let about = "Connections that ended before their first request could be sent";
         r.add("leasehold_handshakes_failed", about, self.unopened.clone());
-        let about = "Subject alternative names of client certificates that are no names";
+        let about = "Malformed subject alternative names of client certificates";
         r.add("leasehold_certificate_names_malformed", about, self.malformed_names.clone());
         let about = "Browsers that are signed in";
         r.add("leasehold_sign_ins", about, self.sign_ins.clone());
         let failures = self.audit_failures.clone();
         r.add("leasehold_audit_failures", "Writes to the audit file that failed", failures);
         let lost = self.audit_lost.clone();
-        r.add("leasehold_audit_lost_lines", "Lines that are in no audit file", lost);
+        r.add("leasehold_audit_lost_lines", "Lines missing from the audit files", lost);
         let left_out = self.audit_left_out.clone();
-        let help = "Refused requests that the audit files count without a line each";
+        let help = "Refused requests that the audit files only count";
         r.add("leasehold_audit_left_out_refusals", help, left_out);
         let failing = self.audit_failing.clone();
-        r.add("leasehold_audit_failing", "The audit file cannot be written now", failing);
+        r.add("leasehold_audit_failing", "1 while the audit file cannot be written", failing);
     }
 
     /// Returns the current load, for charts.

@@ -120,7 +120,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            Error::Files(error) => write!(f, "cannot keep files: {error}"),
+            Error::Files(error) => write!(f, "cannot store files: {error}"),
             Error::Webhook(why) => write!(f, "cannot use the webhook: {why}"),
             Error::Auth(why) | Error::Tls(why) | Error::Cluster(why) => f.write_str(why),
             Error::Threads(error) => write!(f, "cannot start threads: {error}"),

@@ -153,7 +153,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
     let RuleEntry { name, who, groups, may, namespaces, locks } = entry.get_ref();
     let wrong = |why: String| source.wrong(entry, format!("rule {name:?}: {why}"));
     if who.is_empty() && groups.is_empty() {
-        return Err(wrong("names no principal: who or groups is required".into()));
+        return Err(wrong("who or groups is required".into()));
     }
     // An empty list would grant nothing without anyone noticing.
     let is_empty = locks.as_ref().is_some_and(Vec::is_empty);
@@ -161,7 +161,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
         [("may", may.is_empty()), ("namespaces", namespaces.is_empty()), ("locks", is_empty)]
     {
         if is_empty {
-            return Err(wrong(format!("{member} must not be empty: [\"*\"] is all")));
+            return Err(wrong(format!("{member} must not be empty; [\"*\"] matches all")));
         }
     }
     let may = may.iter().map(|word| {
@@ -197,7 +197,8 @@ pub(super) fn check_who(
         Some(word) => {
             let text = word.get_ref();
             let why = format!(
-                "{what}: {text:?} is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, mtls:NAME, anonymous or *"
+                "{what}: {text:?} is not a valid principal; use key:NAME, OIDCNAME:SUB, proxy:USER, mtls:NAME, \
+                 anonymous or *"
             );
             Err(source.wrong(word, why))
         }
@@ -210,8 +211,9 @@ fn check_groups(source: &Source, rule: &str, groups: &[Spanned<String>]) -> Resu
         None => Ok(()),
         Some(word) => {
             let text = word.get_ref();
-            let why =
-                format!("rule {rule:?}: {text:?} is no group; write OIDCNAME:GROUP or proxy:GROUP");
+            let why = format!(
+                "rule {rule:?}: {text:?} is not a valid group; use OIDCNAME:GROUP or proxy:GROUP"
+            );
             Err(source.wrong(word, why))
         }
     }
@@ -266,7 +268,7 @@ fn read_keys(source: &Source, keys: &mut HashMap<Box<str>, Key>) -> Result<(), S
         };
         let key = Key { name: name.get_ref().as_str().into(), sha256: digest, expires_ms };
         if keys.insert(id.get_ref().as_str().into(), key).is_some() {
-            return Err(source.wrong(&id, format!("id {:?}: is there twice", id.get_ref())));
+            return Err(source.wrong(&id, format!("id {:?}: appears twice", id.get_ref())));
         }
     }
     Ok(())

@@ -120,8 +120,8 @@ impl Mtls {
 
 /// The error for a connection whose client certificate has expired since the handshake.
 pub(crate) const EXPIRED: &str =
-    "the client certificate has expired; connect again with one that has not";
+    "the client certificate has expired; connect again with a valid one";
 
 /// The error for a connection whose certificate was accepted under other `[mtls]` settings.
 pub(crate) const DISTRUSTED: &str =
-    "the client certificate is not trusted any more: the CA of [mtls] has changed; connect again";
+    "the client certificate is no longer trusted: the CA of [mtls] has changed; connect again";

@@ -70,7 +70,7 @@ impl SignIns {
         });
         session
             .map(|session| Some(session.shown.clone()))
-            .ok_or("you are not signed in any more; sign in again at /console/sign-in")
+            .ok_or("your sign-in has ended; sign in again at /console/sign-in")
     }
 
     /// Returns whether the session with this id still exists and is valid.

@@ -86,9 +86,9 @@ impl AuthArgs {
             && !self.insecure_no_auth
         {
             return Err(format!(
-                "{flag} {listen} can be reached from other machines, but authentication is off. \
-                 Create an auth file (leasehold auth init --auth-file auth.toml) and pass it with --auth-file, \
-                 or allow every client everything with --insecure-no-auth"
+                "{flag} {listen} accepts remote connections without authentication; create an auth file (leasehold \
+                 auth init --auth-file auth.toml) and pass it with --auth-file, or give every client full \
+                 access with --insecure-no-auth"
             ));
         }
         Ok(())
@@ -99,9 +99,9 @@ impl AuthArgs {
         match &self.auth_file {
             Some(file) => format!("by {}", file.display()),
             None if self.insecure_no_auth => {
-                "off: any client that reaches the port has full access".into()
+                "off: any client that can reach the port has full access".into()
             }
-            None => "off: any client on this machine has full access".into(),
+            None => "off: any user of this machine has full access".into(),
         }
     }
 }

@@ -34,16 +34,16 @@ impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Breach::TwoHolders { token, other } => {
-                write!(f, "tokens {other} and {token} were held at once")
+                write!(f, "tokens {other} and {token} were held at the same time")
             }
             Breach::TokenNotGrown { token, before } => {
                 write!(f, "token {token} was granted after token {before}")
             }
             Breach::StaleWriteAccepted { token, newest } => {
-                write!(f, "a write with token {token} came through after one with {newest}")
+                write!(f, "a write with token {token} was accepted after one with {newest}")
             }
             Breach::HolderTurnedAway { token, newest } => {
-                write!(f, "the holder of token {token} was turned away: {newest} had written")
+                write!(f, "the holder of token {token} was rejected: {newest} had written")
             }
             Breach::StaleRenewalAccepted { token } => {
                 write!(f, "the lease of token {token} was renewed after its end")

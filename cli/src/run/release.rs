@@ -102,9 +102,9 @@ impl Release {
                 return Err(Failure::new(LOST, why));
             }
             Ok(Err(error)) => {
-                say(&format!("{name} may be free sooner than --at-least says: {error}"))
+                say(&format!("{name} might become free before --at-least ends: {error}"))
             }
-            Err(_) => say(&format!("{name} may be free sooner than --at-least says: no answer")),
+            Err(_) => say(&format!("{name} might become free before --at-least ends: no response")),
         }
         Ok(ending)
     }

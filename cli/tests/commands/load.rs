@@ -159,7 +159,7 @@ fn without_a_server_or_a_lock_nothing_was_tested() {
     world.json(&["acquire", "lockload", "--ttl", "10m"]);
     let nothing = world.leasehold(&["load", "--clients", "2", "--duration", "100ms"]);
     assert_eq!(nothing.code, 1);
-    assert!(nothing.out.contains("NOTHING: no lock was ever had"), "{nothing:?}");
+    assert!(nothing.out.contains("NOTHING: no lock was ever acquired"), "{nothing:?}");
 }
 
 #[test]

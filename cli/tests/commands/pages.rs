@@ -170,7 +170,7 @@ fn keys_are_told_in_json_too() {
         (&"key:admin".into(), &file.clone().into())
     );
     let refused = key(&["auth", "init"]);
-    assert!(refused.json()["error"].as_str().unwrap().contains("is there already"), "{refused:?}");
+    assert!(refused.json()["error"].as_str().unwrap().contains("exists already"), "{refused:?}");
     let created = key(&["key", "create", "--name", "ci", "--expires", "90d"]).json();
     assert_eq!(created["principal"], "key:ci");
     let secret = created["key"].as_str().unwrap();

@@ -307,7 +307,10 @@ impl Latest {
             return (Some("older events are no longer kept"), Some(self.forgotten));
         }
         let has_happened = cursor.id.seq <= self.seq;
-        (if has_happened { None } else { Some("this event has not happened") }, Some(cursor.id))
+        (
+            if has_happened { None } else { Some("this event id does not exist yet") },
+            Some(cursor.id),
+        )
     }
 
     fn publish(&self, event: &Arc<Event>, bells: &Bells) {

@@ -76,11 +76,11 @@ pub struct ClusterMetrics {
 
 /// Name suffix and description of the gauges in [`ClusterMetrics::etcd`], in the same order.
 const ETCD: [(&str, &str); 5] = [
-    ("bytes", "Bytes of etcd's file, of the member that has most"),
-    ("bytes_in_use", "Bytes of etcd's file that are in use, of the member that has most"),
-    ("quota_bytes", "Bytes etcd may use, of the member that may use least"),
-    ("alarms", "Alarms of etcd's members"),
-    ("silent_members", "Members of etcd that did not answer this server when it last looked"),
+    ("bytes", "Bytes of the largest database file of an etcd member"),
+    ("bytes_in_use", "Bytes in use in the database file of the fullest etcd member"),
+    ("quota_bytes", "Bytes that etcd can use: the smallest quota of a member"),
+    ("alarms", "Alarms of etcd members"),
+    ("silent_members", "etcd members that did not respond to the last check"),
 ];
 
 impl ClusterMetrics {
@@ -101,32 +101,32 @@ impl ClusterMetrics {
             snapshot: Family::default(),
             etcd: Default::default(),
         };
-        let about = "Whether this server leads those that share its store, or follows";
+        let about = "Whether this server is the leader of its cluster, or a follower";
         r.add("leasehold_cluster_role", about, this.role.clone());
-        let about = "How often the leader has changed, as of the last record this server wrote";
+        let about = "Leader changes, as of the last record that this server wrote";
         r.add("leasehold_cluster_epoch", about, this.epoch.clone());
         let about =
-            "How often this server became leader, lost the lead, and handed over as unreachable";
+            "How often this server became leader, lost leadership, and handed over as unreachable";
         r.add("leasehold_cluster_changes", about, this.changes.clone());
-        let about = "Servers that share the store and were there when this one last looked";
+        let about = "Servers of the cluster at the last check";
         r.add("leasehold_cluster_nodes", about, this.nodes.clone());
-        let about = "Records that this server knows of and has not read yet";
+        let about = "Records that this server has not read yet";
         r.add("leasehold_cluster_lag_records", about, this.lag.clone());
-        let about = "Since this server had read everything there was";
+        let about = "Time since this server had read all records";
         r.add("leasehold_cluster_lag_seconds", about, this.behind.clone());
-        let about = "Since etcd last answered this server what it needs to lead or to follow";
+        let about = "Time since the last etcd response that this server needs to lead or follow";
         r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
-        let about = "Asking etcd whether what this server knows is still all there is";
+        let about = "Time to confirm with etcd that this server has read all records";
         r.add("leasehold_cluster_confirm_seconds", about, this.confirms.clone());
-        let about = "Records whose fate was not known at once, by what became of them";
+        let about = "Records with an unknown outcome, by their final outcome";
         r.add("leasehold_cluster_unknowns", about, this.unknowns.clone());
-        let about = "Since etcd last took a keep-alive of this server's lead";
+        let about = "Time since etcd last accepted a renewal of the leader key";
         r.add("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
-        let about = "Since this follower last reached the leader; only while it cannot";
+        let about = "Time since this follower last reached the leader; only while it cannot";
         r.add("leasehold_cluster_unreached_seconds", about, this.unreached.clone());
         let about = "Servers that report that they cannot reach this leader";
         r.add("leasehold_cluster_unreached_by", about, this.unreached_by.clone());
-        let about = "How old what the latest snapshot has is";
+        let about = "Age of the data in the latest snapshot";
         r.add("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
         for (gauge, (name, about)) in this.etcd.iter().zip(ETCD) {
             r.add(format!("leasehold_etcd_{name}"), about, gauge.clone());

@@ -48,12 +48,12 @@ impl Leases {
             expired: Counter::default(),
             notes: NOTES.map(|(_, note)| notes.get_or_create(&NoteLabel { note }).clone()),
         };
-        let help = "How long leases waited for their lock, by whether they got it";
+        let help = "How long leases waited for their lock, by outcome";
         let series = WAITED.iter().zip(&this.waited);
         let series = series.map(|(result, timing)| (vec![("result", *result)], timing.clone()));
         let shown = Shown { unit: Unit::Seconds, series: series.collect() };
         book.add("leasehold_wait_seconds", help, shown);
-        let help = "How long leases held their lock, by how that ended";
+        let help = "How long leases held their lock, by ending";
         let series = ENDINGS.iter().zip(&this.held);
         let series = series.map(|((_, ended), timing)| (vec![("ended", *ended)], timing.clone()));
         let shown = Shown { unit: Unit::Seconds, series: series.collect() };

@@ -105,7 +105,7 @@ fn results(book: &mut Book) -> [Results; 3] {
     let db_busy = Family::<OpLabel, Counter>::default();
     let results = OPS.map(|(_, op)| {
         let totals = Family::<ResultLabel, Counter>::default();
-        let help = format!("How often a lock was asked to {op}, by result");
+        let help = format!("Requests to {op} a lock, by result");
         book.add(format!("lock_{op}"), help, totals.clone());
         let counter = |result| totals.get_or_create(&ResultLabel { result }).clone();
         Results {
@@ -120,10 +120,10 @@ fn results(book: &mut Book) -> [Results; 3] {
         let all = OPS.iter().zip(&results);
         all.map(|((_, op), results)| (vec![("op", *op)], results.latency.clone())).collect()
     };
-    let help = "From question to answer, waiting included, in milliseconds";
+    let help = "Response time in milliseconds, including waiting";
     let shown = Shown { unit: Unit::Milliseconds, series: series() };
     book.add("lock_op_latency_ms", help, shown);
-    let help = "From question to answer, waiting included";
+    let help = "Response time, including waiting";
     book.add("leasehold_op_seconds", help, Shown { unit: Unit::Seconds, series: series() });
     book.add("lock_db_busy", "Refused because another process held the database", db_busy);
     results

@@ -23,8 +23,8 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("must be etcd://HOST:PORT,HOST:PORT/PREFIX, {why}");
-        // The text before `@` might contain a password, so it is not repeated.
-        let without_user = || wrong("without a user: see --etcd-user and --etcd-password-file");
+        // It may be a password, which nobody else is to see.
+        let without_user = || wrong("without a user; use --etcd-user and --etcd-password-file");
         let got = |what: &str, more: &str| match text.contains('@') {
             true => without_user(),
             false => wrong(&format!("got {what:?}{more}")),

@@ -60,7 +60,7 @@ struct Known {
 impl Roster {
     #[cfg_attr(
         not(feature = "etcd"),
-        expect(dead_code, reason = "only a shared store has several")
+        expect(dead_code, reason = "only a cluster has several servers")
     )]
     pub(crate) fn new(
         look: impl Fn() -> Result<Status, Error> + Send + Sync + 'static,
@@ -74,7 +74,7 @@ impl Roster {
         if known.looked_at.is_none_or(|at| at.elapsed() >= FRESH_FOR) {
             let roster = self.clone();
             let found = tokio::task::spawn_blocking(move || (roster.look)()).await;
-            let lost = |_| Err(Error::Refused("etcd could not be asked".into()));
+            let lost = |_| Err(Error::Refused("cannot read from etcd".into()));
             known.found(found.unwrap_or_else(lost), Instant::now());
         }
         known.seen()
@@ -114,7 +114,7 @@ impl Known {
     }
 
     fn seen(&self) -> Seen {
-        let nothing = || Err("etcd was not asked yet".into());
+        let nothing = || Err("etcd was not read yet".into());
         let status = self.status.clone().unwrap_or_else(nothing);
         Seen { status, servers: self.heard.values().cloned().collect() }
     }

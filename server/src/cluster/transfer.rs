@@ -36,7 +36,9 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.starts_with(SCHEME) {
             true => text.parse().map(Self::Shared),
-            false if text.is_empty() => Err("must be a folder, or etcd://HOST:PORT/PREFIX".into()),
+            false if text.is_empty() => {
+                Err("must be a directory, or etcd://HOST:PORT/PREFIX".into())
+            }
             false => Ok(Self::Folder(text.into())),
         }
     }

@@ -196,7 +196,7 @@ fn check(path: &str) -> Result<(), &'static str> {
         }
     }
     if rest.split('/').next() == Some(OWN_FOLDER) {
-        return Err("the path begins with .leasehold, which is the server's own");
+        return Err("the path begins with .leasehold, which is reserved for the server");
     }
     Ok(())
 }

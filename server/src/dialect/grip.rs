@@ -72,12 +72,11 @@ impl Obstacle {
             Obstacle::Held(_) => "a lock is held by another owner".into(),
             Obstacle::Grace { .. } => "the lock is reserved for its last owner".into(),
             Obstacle::Full { path, allowed } => format!(
-                "too many shared locks are held on {path:?}: {allowed} allowed at once (holders-max); try again when \
-                 others have ended"
+                "too many shared locks are held on {path:?}; limit: {allowed} (holders-max); try again later"
             ),
             Obstacle::TooDeep { n, allowed } => format!(
-                "the path is too deep: its lock would take {n} locks together, one for each folder around it, and \
-                 {allowed} are allowed (group-max)"
+                "the path is too deep: its lock would need {n} locks, one for each parent folder; limit: {allowed} \
+                 (group-max)"
             ),
             Obstacle::Rejected(rejection) => rejection::in_words(rejection).into(),
             Obstacle::Denied(denied) => denied.to_string(),
@@ -250,8 +249,8 @@ pub(crate) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{:?} is the lock of no file or folder: all locks inside the folder have a share of it. Name the file or \
-         folder itself, without a slash at the end; nothing was revoked",
+        "{:?} is not the lock of a file or folder: all locks inside the folder share it. Name the file or folder \
+         itself, without a slash at the end; nothing was revoked",
         lock.name
     ))
 }

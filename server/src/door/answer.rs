@@ -23,8 +23,8 @@ impl Answer {
 
     /// Refuses an HTTP/2 request whose headers take too much memory.
     pub(crate) fn head_too_large() -> Self {
-        let why = "the headers of this request and of others take too much memory (heads-total-bytes-max); send \
-                   fewer headers, or repeat the request later";
+        let why = "request headers take too much memory (heads-total-bytes-max); send fewer headers, or try again \
+            later";
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let mut response = (status, why).into_response();
         protection::add(response.headers_mut());

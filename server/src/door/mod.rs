@@ -338,7 +338,7 @@ fn is_basic(challenge: &HeaderValue) -> bool {
 }
 
 fn only_metrics() -> Response {
-    let why = "this address answers only /metrics and health checks (metrics-listen)";
+    let why = "this address serves only /metrics and health checks (metrics-listen)";
     app::failure(StatusCode::NOT_FOUND, Code::NotFound, why)
 }
 

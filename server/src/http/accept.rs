@@ -122,7 +122,7 @@ async fn accept(listener: &Listener, places: &Arc<Places>, complaint: &Complaint
                 // Usually the process is out of file descriptors. Closing an idle connection, or waiting a little,
                 // helps.
                 complaint.make(|n_before| {
-                    tracing::warn!(%error, n_before, "could not accept a connection");
+                    tracing::warn!(%error, n_before, "cannot accept a connection");
                 });
                 places.make_room();
                 tokio::time::sleep(Duration::from_millis(20)).await;

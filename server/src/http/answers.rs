@@ -83,7 +83,7 @@ impl Answers {
             ..Budget::new(options.downloads_max, options.principal_downloads_max)
         };
         let trees = Budget {
-            what: "operations on whole folders",
+            what: "operations on folders",
             setting: "tree-operations-max",
             share_setting: "principal-tree-operations-max",
             ..Budget::new(options.tree_operations_max, options.principal_tree_operations_max)
@@ -162,8 +162,8 @@ impl Budget {
         let line = line.map_or_else(String::new, |line| format!(", line {line}"));
         let allowed = allowed * weight;
         let why = format!(
-            "too many {what}{whose}: {allowed}{unit} allowed ({setting}{line}); the request had no effect, repeat it \
-             when others have ended"
+            "too many {what}{whose}; limit: {allowed}{unit} ({setting}{line}); the request had no effect; try again \
+             later"
         );
         TooMuch { why, is_own: full != Full::All }
     }

@@ -9,6 +9,7 @@ use axum::body::{Bytes, HttpBody};
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::http::{HeaderName, Request, StatusCode};
 use http_body_util::BodyExt;
+use leasehold_base::duration;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::mistake;
@@ -52,8 +53,7 @@ impl std::fmt::Display for BadBody {
                 write!(f, "the body is larger than {max} bytes (body-bytes-max)")
             }
             BadBody::Late(max) => {
-                let seconds = max.as_secs_f64();
-                write!(f, "the body did not arrive within {seconds} s (body-timeout)")
+                write!(f, "the body did not arrive within {} (body-timeout)", duration::shown(*max))
             }
             BadBody::Malformed => f.write_str("the body broke off, or its chunks are malformed"),
             BadBody::Syntax(why) => write!(f, "the body is not JSON: {why}"),

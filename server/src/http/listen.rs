@@ -58,7 +58,7 @@ impl FromStr for Listen {
                 0 => Err("unix: has no path; write unix:/run/leasehold.sock".into()),
                 1..=UNIX_PATH_BYTES_MAX => Ok(Listen::Unix(path.into())),
                 n => Err(format!(
-                    "the path of a Unix socket may have {UNIX_PATH_BYTES_MAX} bytes, this has {n}"
+                    "the path of a Unix socket can have at most {UNIX_PATH_BYTES_MAX} bytes, got {n}"
                 )),
             };
         }
@@ -66,7 +66,7 @@ impl FromStr for Listen {
             Some(("https", rest)) => (true, rest),
             Some(("http", rest)) => (false, rest),
             Some((other, _)) => {
-                return Err(format!("{other:?} is unknown; allowed: http://, https://, unix:"));
+                return Err(format!("unknown scheme {other:?}; allowed: http://, https://, unix:"));
             }
             None => (false, text),
         };

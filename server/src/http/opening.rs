@@ -79,7 +79,7 @@ impl fmt::Display for Unopened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unopened::Timeout => f.write_str("the handshake took too long (handshake-timeout)"),
-            Unopened::Shed => f.write_str("others needed its place (handshakes-max)"),
+            Unopened::Shed => f.write_str("dropped in favor of newer handshakes (handshakes-max)"),
             Unopened::ProxyHeader(error) => write!(f, "PROXY protocol: {error}"),
             Unopened::Peer(error) => write!(f, "another server: {error}"),
             Unopened::Tls(error, _) => write!(f, "TLS: {error}"),
@@ -155,7 +155,7 @@ impl Port {
         if let (Some(mtls), [certificate, ..]) =
             (&terms.mtls, secured.get_ref().1.peer_certificates().unwrap_or_default())
         {
-            let unread = || io::Error::other("the client's certificate cannot be read");
+            let unread = || io::Error::other("cannot read the client certificate");
             let names = tls::names(certificate, mtls).ok_or_else(unread);
             link.certificate = Some(Arc::new(names.map_err(|error| Unopened::Tls(error, None))?));
         }

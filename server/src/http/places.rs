@@ -207,8 +207,7 @@ impl Places {
                     tracing::warn!(
                         n_closed,
                         n_before,
-                        "too many HTTP/2 responses are not taken; closed the connections with most of them \
-                         (streams-max)"
+                        "too many unread HTTP/2 responses; closed the connections with most of them (streams-max)"
                     );
                 });
             }

@@ -59,10 +59,10 @@ async fn is_stale(path: &Path) -> io::Result<bool> {
         facts => facts?,
     };
     if !facts.file_type().is_socket() {
-        let why = "there is a file that is no socket; it is left alone";
+        let why = "a file that is not a socket exists there; it was not changed";
         return Err(io::Error::new(ErrorKind::AlreadyExists, why));
     }
-    let in_use = || io::Error::new(ErrorKind::AddrInUse, "another server answers on this socket");
+    let in_use = || io::Error::new(ErrorKind::AddrInUse, "another server uses this socket");
     match tokio::time::timeout(ANSWER_WITHIN, UnixStream::connect(path)).await {
         Err(_) | Ok(Ok(_)) => Err(in_use()),
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Ok(true),

@@ -116,11 +116,11 @@ async fn serve_one(
     let Accepted { socket, peer, place, port } = accepted;
     let wire = match socket.serve() {
         Ok(socket) => Wire::new(socket),
-        Err(error) => return tracing::warn!(%error, "could not serve a connection"),
+        Err(error) => return tracing::warn!(%error, "cannot serve a connection"),
     };
     wire.set_nodelay();
     if let Err(error) = wire.keep_alive(options.keepalive_timeout) {
-        tracing::debug!(%error, "could not have the system look after a connection");
+        tracing::debug!(%error, "cannot enable keep-alive for a connection");
     }
     let opened = tokio::select! {
         biased;
@@ -133,7 +133,7 @@ async fn serve_one(
             let n_malformed = certificate.map_or(0, |names| names.n_malformed());
             if n_malformed > 0 {
                 metrics.count_malformed_names(n_malformed);
-                tracing::warn!(%peer, n_malformed, "a client certificate has names that are none");
+                tracing::warn!(%peer, n_malformed, "client certificate has malformed names");
             }
             match (port.dialect, opened.first_line.is_some()) {
                 (Some(dialect), _) => {

@@ -20,8 +20,8 @@ struct NamespaceLabel {
 pub(super) const SHOWN: [(&str, &str); 4] = [
     ("leasehold_namespace_locks", "Locks held or waited for, by namespace"),
     ("leasehold_namespace_leases", "Leases that hold a lock or wait for one, by namespace"),
-    ("leasehold_namespaces_unlisted", "Namespaces that are not shown one by one"),
-    ("leasehold_namespaces_unlisted_leases", "Leases in namespaces that are not shown one by one"),
+    ("leasehold_namespaces_unlisted", "Namespaces that are not shown separately"),
+    ("leasehold_namespaces_unlisted_leases", "Leases in namespaces that are not shown separately"),
 ];
 
 /// Adds metrics with these counts.

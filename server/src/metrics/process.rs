@@ -32,10 +32,14 @@ impl Process {
         };
         book.add("process_cpu_seconds", "Processor time used", this.cpu.clone());
         book.add("process_resident_memory_bytes", "Memory in use", this.resident.clone());
-        book.add("process_open_fds", "Open files, connections included", this.open_files.clone());
-        book.add("process_max_fds", "Most files that may be open", max_files);
+        book.add("process_open_fds", "Open files, including connections", this.open_files.clone());
+        book.add("process_max_fds", "Maximum number of open files", max_files);
         book.add("process_threads", "Threads", this.n_threads.clone());
-        book.add("process_start_time_seconds", "When the process began, since 1970", started);
+        book.add(
+            "process_start_time_seconds",
+            "Start time of the process, in seconds since 1970",
+            started,
+        );
         this
     }
 

@@ -275,7 +275,7 @@ impl Relay {
         let held_ms = held_ms.filter(|_| !mutant!(HeldTimeIgnored)).unwrap_or(0);
         let id = number(&ID, request.headers_mut());
         let (Some(hop), Some(id)) = (Hop::decode(hop.as_bytes()), id) else {
-            let why = "the other server speaks another version";
+            let why = "the other server has another version";
             return failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why).into();
         };
         if !engine.is_leading() {

@@ -120,7 +120,7 @@ impl Uplink {
                 if error.take_message().is_some() {
                     return Sent::Unsent;
                 }
-                tracing::debug!(error = %error.into_error(), "an answer of the leader was lost");
+                tracing::debug!(error = %error.into_error(), "a response of the leader was lost");
                 Sent::Lost(Loss { uplink: self.clone(), there: there.clone(), id })
             }
         }
@@ -168,7 +168,7 @@ impl Uplink {
             *said = Some(now);
             tracing::warn!(
                 there = %there.address,
-                "the leader has another peer secret (peer-secret-file): nothing can be passed on to it"
+                "the leader has another peer secret (peer-secret-file); cannot forward requests"
             );
         }
     }
@@ -189,7 +189,7 @@ impl Uplink {
         loop {
             let _turn = turns.lock().await;
             if Instant::now() >= until {
-                tracing::debug!("the leader could not be told that a client is gone");
+                tracing::debug!("cannot report to the leader that a client disconnected");
                 return;
             }
             if self.is_told(there, path).await {

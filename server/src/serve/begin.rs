@@ -27,7 +27,7 @@ impl Own {
         let taken = match (data, cluster.is_some()) {
             (Some(data), true) => NodeFolder::take(data).map(Self::Folder),
             (None, true) => Err(store::Error::Refused(
-                "a server with a shared store needs a data folder".into(),
+                "a server with a shared store needs a data directory".into(),
             )),
             (Some(data), false) => {
                 let (data, fold_interval, history) = (data.clone(), *fold_interval, *history);

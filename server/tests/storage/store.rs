@@ -185,7 +185,7 @@ fn a_file_is_no_folder() {
     let data = parent.path().join("data");
     std::fs::write(&data, "").unwrap();
     let why = open(&data).map(drop).unwrap_err().to_string();
-    assert!(why.ends_with("data is a file, not a folder"), "{why}");
+    assert!(why.ends_with("data is a file, not a directory"), "{why}");
 }
 
 #[test]
@@ -193,7 +193,10 @@ fn damaged_foreign_and_newer_files_are_refused_and_left_alone() {
     let layout = "PRAGMA user_version = 99";
     check_refused(|data| sql(data, "journal.db", layout), "layout 99");
     check_refused(|data| sql(data, "tables.db", layout), "layout 99");
-    check_refused(|data| sql(data, "tables.db", "PRAGMA application_id = 7"), "not a file of ours");
+    check_refused(
+        |data| sql(data, "tables.db", "PRAGMA application_id = 7"),
+        "not a Leasehold file",
+    );
     let other = "UPDATE meta SET value = 'other' WHERE key = 'store_id'";
     check_refused(|data| sql(data, "tables.db", other), "belongs to another store");
     let phase = "UPDATE leases SET phase = 'sideways' WHERE number = 3";

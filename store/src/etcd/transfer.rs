@@ -57,7 +57,8 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
         init::check_format(&keys, id)?;
         if id.store != hex(&whole.store_id) {
             return Err(Error::Refused(format!(
-                "the store under {} is another one than the backup is of ({} and {}): restore it where nothing is",
+                "the store under {} is not the one that the backup was taken from ({} and {}); restore it to an empty \
+                 prefix",
                 keys.prefix(),
                 id.store,
                 hex(&whole.store_id)
@@ -139,7 +140,7 @@ impl<'a> Site<'a> {
         let chair = Chair::take(*cluster, keys, "migrate", &[keys.rewound(), keys.closed()])?;
         let Read { follower, look, .. } = reading.all(None).map_err(unread)?;
         if !look.leader().is_some_and(|leader| chair.tenure.is(leader)) {
-            return Err(Error::Refused("the seat was lost: try again".into()));
+            return Err(Error::Refused("leadership was lost; try again".into()));
         }
         let head_at = look.head_at();
         let guard = Guard { keys: keys.clone(), tenure: chair.tenure.clone(), head_at };
@@ -163,7 +164,7 @@ impl<'a> Site<'a> {
         let prefix = keys.prefix();
         if !answer.succeeded {
             return Err(Error::Refused(format!(
-                "a server leads the store under {prefix}: it is open"
+                "the store under {prefix} is open: it has a leader"
             )));
         }
         let open = || Error::Refused(format!("the store under {prefix} is not closed"));
@@ -217,7 +218,7 @@ impl Departure<'_> {
                 Ok(answer) => break answer,
                 Err(error) if tried == chair.cluster.n_members() => {
                     return Err(Error::Unknown(format!(
-                        "{error}. It is not known whether the store under {} was closed",
+                        "{error}; the store under {} might be closed",
                         keys.prefix()
                     )));
                 }
@@ -242,7 +243,7 @@ fn whole(id: Id, follower: Follower) -> Result<(Whole, Chain), Error> {
     let last = follower.origin().map(|origin| origin.moment);
     let Follower { mut machine, chain, .. } = follower;
     machine.absorbed();
-    let damaged = || Error::Refused(format!("{:?} is no id of a store", id.store));
+    let damaged = || Error::Refused(format!("{:?} is not a store id", id.store));
     let whole = Whole {
         store_id: unhex(&id.store).ok_or_else(damaged)?,
         generation: id.generation,

@@ -71,7 +71,7 @@ impl Writer {
         match Self::try_open(&path, store, bounds, PATIENCE) {
             Ok(writer) => Ok(writer),
             Err(Unusable::Damaged(why)) => {
-                let aside = move_aside(&path, "damaged")?;
+                let aside = put_aside(&path, "damaged")?;
                 tracing::warn!(%why, aside = %aside.display(), "moved the damaged history aside and started a new one");
                 Self::try_open(&path, store, bounds, PATIENCE).map_err(|why| why.refusal(&path))
             }
@@ -161,7 +161,7 @@ impl Writer {
         let gap = (self.missed.map_or(first, |(first, _)| first), last);
         self.missed = Some(gap);
         if let Err(error) = put_gap(&self.db, gap) {
-            tracing::debug!(%error, "a gap of history could not be written");
+            tracing::debug!(%error, "cannot write a gap of the history");
         }
     }
 
@@ -300,11 +300,11 @@ impl Unusable {
             Self::Damaged(why) => Error::Refused(format!("{}: {why}", path.display())),
             Self::Earlier => {
                 let path = path.display();
-                Error::Refused(format!("{path}: it is the history of another store"))
+                Error::Refused(format!("{path}: this is the history of another store"))
             }
             Self::Busy(error) => Error::Refused(format!(
-                "{}: {error}. Another process has had it open and locked for more than {} s: end that process, then \
-                 start again",
+                "{}: {error}. Another process has locked this file for more than {} s; stop that process, then start \
+                 again",
                 path.display(),
                 PATIENCE.as_secs()
             )),

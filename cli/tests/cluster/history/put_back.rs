@@ -144,7 +144,7 @@ async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_go
     let known = cluster.path("n1");
     let why = Process::try_start(super::BINARY, &known, &[&flag, "--node-name=n1"]).err();
     let why = why.expect("it knows better");
-    assert!(why.contains("is not what it was"), "{why}");
+    assert!(why.contains("was rolled back or replaced"), "{why}");
     assert_eq!(status(&cluster)["rewound"], true);
     drop(fresh);
     let left = cluster.path("what-is-left");

@@ -62,7 +62,7 @@ pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
             arrival.commit(&whole)
         }
         (Home::Folder(from), Home::Folder(_)) => Err(Error::Refused(format!(
-            "a folder moves by being moved: stop its server and rename {}",
+            "to move a data directory, stop its server and rename {}",
             from.display()
         ))),
     }

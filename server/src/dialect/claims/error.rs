@@ -101,9 +101,8 @@ impl From<RequestFailure> for Refusal {
         let message = match failure.effect() {
             Effect::Nothing => failure.text,
             // This protocol has no request ids, so the client cannot repeat the request safely.
-            Effect::Unknown => {
-                "It is not known whether the request took effect; list the claims before repeating it"
-                    .into()
+            engine::Error::Unknown => {
+                "The request might have taken effect; list the claims before you repeat it".into()
             }
         };
         Self::new(failure.status, message)
@@ -120,7 +119,7 @@ impl From<Rejection> for Refusal {
             // Other callers must not learn who made the claim.
             Rejection::NoSuchLease | Rejection::NotOwner => Self::no_such_claim(),
             Rejection::QueueFull { queue_max, .. } => full(&format!(
-                "Too many claims are waiting for this resource: {queue_max} may (queue-max)"
+                "Too many claims are waiting for this resource; limit: {queue_max} (queue-max)"
             )),
             Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::Ended(how) => Self::conflict(ended(how), None),

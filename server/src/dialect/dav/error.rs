@@ -51,7 +51,7 @@ impl Refusal {
 
     /// The parent folder of a new file or folder does not exist.
     pub(super) fn no_parent() -> Self {
-        Self::conflict("the folder it is to be in does not exist; make it first (MKCOL)")
+        Self::conflict("the parent folder does not exist; create it first (MKCOL)")
     }
 
     pub(super) fn conflict(why: impl Into<String>) -> Self {
@@ -84,7 +84,7 @@ impl Refusal {
             format!(" until {at}")
         });
         let why = match is_request {
-            true => format!("{} is being changed by a request ({who}); ask again", way.name),
+            true => format!("another request is changing {} ({who}); try again", way.name),
             false => format!("{} is locked by {who}{}", way.name, until.unwrap_or_default()),
         };
         Self::by_lock(&way.name, why)
@@ -162,7 +162,15 @@ rendered!(Refusal: Denied, BadBody, TooMuch, engine::Error, content::Error);
 
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
-        RequestFailure::unreceived(why, "a file", "files-bytes-max").into()
+        match why {
+            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
+            Unreceived::Late => {
+                let why = "the body stopped arriving; nothing was changed";
+                Self::new(StatusCode::REQUEST_TIMEOUT, why)
+            }
+            Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),
+            Unreceived::Content(error) => error.into(),
+        }
     }
 }
 

@@ -103,7 +103,8 @@ pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
     };
     let is_folder = facts.is_none();
     if is_folder && matches!(depth, None | Some(Depth::Infinity)) {
-        let why = "PROPFIND of a folder needs the header Depth with 0 or 1: ask folder by folder";
+        let why =
+            "PROPFIND of a folder needs the header Depth with 0 or 1; send one request per folder";
         return Err(Refusal::forbidden(why).named("propfind-finite-depth"));
     }
     let mut look = Look { dav: dav.clone(), caller: asked.caller.clone(), wanted };

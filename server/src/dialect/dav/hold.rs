@@ -252,8 +252,8 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
     }
     let why = match is_gone {
         true => {
-            "no lock on this has the token in the header If (any more): it expired, was revoked or unlocked, or is on \
-             something else; nothing was changed"
+            "no lock on this path has the token in the header If: the lock expired, was revoked or unlocked, or is on \
+             another path; nothing was changed"
         }
         false => "no list of the header If holds; nothing was changed",
     };

@@ -58,7 +58,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
     found.as_ref().map_or(Ok(()), |found| asked.check_kind(found))?;
     let is_folder = matches!(found, Some(Found::Folder));
     if found.is_none() && asked.says_folder {
-        let why = "there is no such folder, and a path that ends with / is no file's; MKCOL makes a folder";
+        let why = "there is no such folder, and a path that ends with / cannot be a file; MKCOL creates a folder";
         return Err(Refusal::conflict(why));
     }
     if !is_folder && of_write(&asked.parts.headers, facts) != Precondition::Holds {
@@ -154,7 +154,7 @@ async fn create(
             }
             Some(Found::Folder) => {
                 let why =
-                    "a folder was made here meanwhile; nothing was locked, repeat the request";
+                    "a folder was created here in the meantime; nothing was locked, repeat the request";
                 return Err(Refusal::conflict(why));
             }
         };
@@ -175,8 +175,7 @@ async fn refresh(dav: &Dav, asked: &Asked, ttl: Span) -> Answer {
     let conditions = hold::conditions(asked)?;
     let tokens: Vec<_> = conditions.tokens().collect();
     let [token] = tokens[..] else {
-        let why =
-            "LOCK without a body refreshes a lock: it needs the header If with the one token of it";
+        let why = "LOCK without a body refreshes a lock and needs its token in the header If";
         return Err(Refusal::invalid(why));
     };
     let Some(mut active) = own(dav, asked, token).await? else {
@@ -193,7 +192,8 @@ async fn refresh(dav: &Dav, asked: &Asked, ttl: Span) -> Answer {
 }
 
 fn no_such_lock() -> Refusal {
-    let why = "no lock of yours on this has the token in the header If; it may have expired";
+    let why =
+        "you hold no lock on this path with the token in the header If; it might have expired";
     Refusal::precondition(why).named("lock-token-matches-request-uri")
 }
 
@@ -209,11 +209,13 @@ pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
         note_wrong_token(dav, &asked.caller, &asked.path, ("release", token)).await;
     }
     let Some(active) = found else {
-        let why = "no lock on this has this token; it may have expired";
+        let why = "no lock on this path has this token; it might have expired";
         return Err(Refusal::conflict(why).named("lock-token-matches-request-uri"));
     };
     if !active.is_usable(&asked.caller) {
-        return Err(Refusal::forbidden("the lock is another principal's, or was taken otherwise"));
+        return Err(Refusal::forbidden(
+            "another principal holds the lock, or it was acquired through another protocol",
+        ));
     }
     active.grip(&dav.app).release(&dav.app, &asked.caller).await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -229,7 +229,7 @@ async fn get(dav: &Dav, asked: Asked) -> Answer {
     match found.ok_or_else(Refusal::missing)? {
         Found::Folder => {
             let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-            Ok((kind, "This is a folder: PROPFIND with Depth: 1 says what is in it.\n")
+            Ok((kind, "This is a folder: PROPFIND with Depth: 1 lists its content.\n")
                 .into_response())
         }
         Found::File(facts, content) => {

@@ -170,7 +170,7 @@ impl From<Rejection> for Refusal {
                 conflict(Code::LockHeld, "the lock is reserved for its last owner")
             }
             Rejection::NoSuchLease => {
-                let why = "lease not found, or ended too long ago to be known";
+                let why = "lease not found, or ended too long ago";
                 Self::new(StatusCode::NOT_FOUND, Code::LeaseNotFound, why)
             }
             Rejection::NotOwner => {
@@ -191,9 +191,9 @@ impl From<Rejection> for Refusal {
                 "this lock has used every fencing token there is; use another lock name",
             ),
             // This dialect has no sessions, and no requests for several locks.
-            Rejection::NoSuchSession => Self::internal("a session was asked for"),
+            Rejection::NoSuchSession => Self::internal("a session is not possible here"),
             Rejection::Member { .. } | Rejection::Repeated { .. } => {
-                Self::internal("several locks were asked for")
+                Self::internal("several locks are not possible here")
             }
         }
     }

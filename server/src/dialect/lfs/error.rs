@@ -72,7 +72,7 @@ impl Refusal {
 
     pub(super) fn no_lock(id: &str) -> Self {
         let id: String = id.chars().take(40).collect();
-        Self::new(StatusCode::NOT_FOUND, format!("there is no lock with the id {id:?}"))
+        Self::new(StatusCode::NOT_FOUND, format!("no lock has the id {id:?}"))
     }
 
     pub(super) fn no_object() -> Self {

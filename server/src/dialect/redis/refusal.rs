@@ -20,10 +20,8 @@ impl From<RequestFailure> for Reply {
                 Reply::Error(format!("NOPERM {}", failure.text))
             }
             // Commands have no request id, so the client cannot safely repeat them.
-            _ if failure.effect() == Effect::Unknown => {
-                Reply::error("it is not known whether the command took effect")
-            }
-            _ => Reply::error(failure.text),
+            engine::Error::Unknown => Reply::error("the command might have taken effect"),
+            other => Reply::error(other),
         }
     }
 }

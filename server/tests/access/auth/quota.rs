@@ -13,7 +13,7 @@ async fn leases_are_counted_by_principal_whatever_the_owner() {
         let taken = scene.send("taker", &line, acquire(&format!("owner-{n}"))).await;
         assert_eq!(taken.status, if n < 2 { 200 } else { 429 }, "{taken:?}");
         if n == 2 {
-            let told = "too many leases of this principal: 2 allowed (quota in auth-file, line 40)";
+            let told = "too many leases of this principal; limit: 2 (quota in auth-file, line 40)";
             assert!(taken.text_of("error").starts_with(told), "{taken:?}");
         }
     }
@@ -34,7 +34,7 @@ async fn leases_of_a_namespace_are_counted_for_all_holders() {
     for who in ["taker", "other", "admin"] {
         let refused = take(who, "c").await;
         assert_eq!(refused.status, 429, "{refused:?}");
-        let told = "too many leases in this namespace, of all principals together: 2 allowed (quota in auth-file, \
+        let told = "too many leases in this namespace; limit: 2 (quota in auth-file, \
                     line 40)";
         assert!(refused.text_of("error").starts_with(told), "{refused:?}");
     }

@@ -130,7 +130,10 @@ fn a_backup_is_restored_where_nothing_is_and_not_over_another_store() {
     node.stop();
     world.back_up(&backup);
     let refused = other.restore(&backup).expect_err("another store");
-    assert!(refused.to_string().contains("another one than the backup"), "{refused}");
+    assert!(
+        refused.to_string().contains("not the one that the backup was taken from"),
+        "{refused}"
+    );
     other.etcd.ctl(&["del", "--prefix", "/test/"]);
     other.restore(&backup).expect("a restored store");
     let node = other.node("n1");
@@ -165,15 +168,15 @@ fn who_remembers_a_store_that_is_gone_asks_for_a_backup() {
     let seq = world.check().expect("sound").whole.place.seq;
     world.etcd.ctl(&["del", "/test/head"]);
     let Err(why) = world.check() else { panic!("it has no head") };
-    assert!(why.to_string().contains("gone from etcd: restore a backup"), "{why}");
+    assert!(why.to_string().contains("missing from etcd; restore a backup"), "{why}");
     world.etcd.ctl(&["del", "--prefix", "/test/"]);
     let why = start();
-    assert!(why.contains(&format!("up to record {seq}: restore a backup")), "{why}");
+    assert!(why.contains(&format!("up to record {seq}; restore a backup")), "{why}");
     assert!(!why.contains("leasehold init"), "{why}");
     // An operator creates a new store nevertheless.
     etcd::init(&world.remote(), PREFIX).expect("a new store");
     let why = start();
-    assert!(why.contains("belongs to a node of another store"), "{why}");
+    assert!(why.contains("belongs to another store"), "{why}");
     assert!(why.contains("restore a backup of the other one"), "{why}");
     world.etcd.ctl(&["del", "--prefix", "/test/"]);
     world.restore(&backup).expect("a restored store");

@@ -38,7 +38,7 @@ async fn doors_that_keep_content_are_off_and_say_why() {
                 why.contains(&format!("the dialect {dialect} is off")),
                 "{method} {path}: {why}"
             );
-            assert!(why.contains("share a store (--store)"), "{method} {path}: {why}");
+            assert!(why.contains("one server of the cluster (--store)"), "{method} {path}: {why}");
         }
     }
     let unknown = ask(&leader, "GET", "/nosuch").await.text;

@@ -53,16 +53,14 @@ async fn every_server_shows_who_leads_who_follows_and_what_an_operator_did() {
                 assert!(row.contains(part), "{part}: {row}");
             }
         }
-        for part in
-            ["<dt>Epoch</dt><dd>1 ", "<dt>Format of the store</dt><dd>1</dd>", "Last record"]
-        {
+        for part in ["<dt>Epoch</dt><dd>1 ", "<dt>Store format</dt><dd>1</dd>", "Last record"] {
             shows(asked, part).await;
         }
     }
     world.etcd.ctl(&["put", "/test/drain/n2", "drain"]);
     row(&leader, "n2", "drained").await;
     world.etcd.ctl(&["put", "/test/pause", "paused"]);
-    shows(&leader, "Paused: no server takes the lead").await;
+    shows(&leader, "Paused: no server can become leader").await;
     world.etcd.ctl(&["del", "/test/pause"]);
     // One server reports how long ago it last read a record. The other has a version that does not report it.
     for (behind, shown) in [(r#","behind_s":65"#, "1 record, 1 min 05 s"), ("", ">1 record</td>")] {

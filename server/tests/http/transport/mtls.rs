@@ -162,7 +162,7 @@ async fn another_ca_closes_the_connections_of_the_old_one_and_ends_their_waits()
     other.write(world.folder.path(), "clients.pem");
     world.local.server.reload();
     let answer = tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap();
-    assert!(status(&answer) == 401 && answer.contains("not trusted any more"), "{answer}");
+    assert!(status(&answer) == 401 && answer.contains("no longer trusted"), "{answer}");
     n_waiting(&clients, 0).await;
     let ended = tokio::time::timeout(PATIENCE, async {
         // The connection ends, whatever the client sends.
@@ -235,7 +235,7 @@ async fn a_waiter_with_a_key_and_a_certificate_of_another_ca_is_refused() {
     Ca::new("new clients").write(world.folder.path(), "clients.pem");
     world.local.server.reload();
     let answer = tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap();
-    assert!(status(&answer) == 401 && answer.contains("not trusted any more"), "{answer}");
+    assert!(status(&answer) == 401 && answer.contains("no longer trusted"), "{answer}");
     n_waiting(&clients, 0).await;
     clients.world.local.stop().await;
 }

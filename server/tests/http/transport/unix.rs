@@ -52,13 +52,13 @@ async fn only_a_dead_socket_is_replaced() {
     let path = folder.path().join("a.sock");
     let living = UnixListener::bind(&path).unwrap();
     let said = refused(on(&path)).await;
-    assert!(said.contains("another server answers on this socket"), "{said}");
+    assert!(said.contains("another server uses this socket"), "{said}");
     drop(living);
     assert!(path.exists(), "what a server leaves that was killed");
     let local = Local::start(on(&path)).await;
     assert!(UnixStream::connect(&path).await.is_ok());
     let said = refused(on(&path)).await;
-    assert!(said.contains("another server answers"), "{said}");
+    assert!(said.contains("another server uses"), "{said}");
     assert!(UnixStream::connect(&path).await.is_ok(), "and is left alone");
     local.stop().await;
     std::fs::write(&path, "precious").unwrap();

@@ -128,7 +128,7 @@ async fn an_event_that_has_not_happened_is_a_gap_whatever_its_number() {
     let (name, _, data) = early.next().await.expect("an event");
     assert_eq!(
         (name.as_str(), data["reason"].as_str()),
-        ("gap", Some("this event has not happened"))
+        ("gap", Some("this event id does not exist yet"))
     );
 }
 

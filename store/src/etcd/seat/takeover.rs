@@ -54,9 +54,9 @@ impl EtcdSeat {
             peer: PeerValue::of(peering.as_ref()),
             ..LeaderValue::new(node, address)
         };
-        let vetoes = [self.keys.rewound(), self.keys.closed()];
-        campaign(&*self.cluster, &self.keys, SEAT_TTL, &leader, &vetoes).unwrap_or_else(|why| {
-            tracing::warn!(%why, "cannot ask for the seat");
+        let nobody_may = [self.keys.rewound(), self.keys.closed()];
+        campaign(&*self.cluster, &self.keys, SEAT_TTL, &leader, &nobody_may).unwrap_or_else(|why| {
+            tracing::warn!(%why, "cannot request leadership");
             None
         })
     }
@@ -75,7 +75,7 @@ impl EtcdSeat {
             let look = match self.reading().look(follower.place().seq + 1) {
                 Ok(look) => look,
                 Err(why) if n_failures >= self.cluster.n_members() => {
-                    tracing::warn!(%why, "giving up leadership again");
+                    tracing::warn!(%why, "releasing leadership");
                     return Ok(None);
                 }
                 Err(_) => {

@@ -92,7 +92,7 @@ async fn a_full_queue_refuses_further_waiters() {
     let before = scene.everything().await;
     let refused = scene.local.client.acquire("job", "c", 1000, json!({"wait_ms": 5000})).await;
     check(&refused, "QUEUE_FULL", json!("a"), json!(60_000), 1000);
-    let why = "the queue of this lock is full: 1 may wait (queue-max)";
+    let why = "the queue of this lock is full; limit: 1 (queue-max)";
     assert_eq!(refused.text_of("error"), why);
     let held = scene.local.client.acquire("job", "c", 1000, json!({})).await;
     assert_eq!(held.get("reason"), "HELD");

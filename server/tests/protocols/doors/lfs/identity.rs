@@ -89,9 +89,7 @@ async fn a_lock_belongs_to_its_principal() {
     assert_eq!(verified.get("ours")[0]["path"], "x", "{verified:?}");
     let unlock = format!("POST /lfs/team/app/locks/{}/unlock", id_of(&locked));
     // Only a principal that is allowed to force an unlock gets the advice to do so.
-    for (who, told) in
-        [("bob", "--force takes it away"), ("reader", "only the holder, or a client")]
-    {
+    for (who, told) in [("bob", "--force revokes it"), ("reader", "only they, or a user")] {
         let refused = guarded.send(who, &unlock, json!({"force": false})).await;
         is(&refused, 403);
         assert!(refused.text_of("message").contains(told), "{who}: {refused:?}");

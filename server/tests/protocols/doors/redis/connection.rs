@@ -141,7 +141,7 @@ async fn what_is_no_command_ends_the_connection() {
         ("POST / HTTP/1.1\r\n\r\nSET a b NX\r\n", "this is HTTP"),
         ("\u{16}\u{3}", "a line of words"),
         ("*1\r\n:1\r\n", "expected '$'"),
-        (&long, "a command may have 1024 bytes (redis-command-bytes-max)"),
+        (&long, "a command can have at most 1024 bytes (redis-command-bytes-max)"),
     ] {
         let mut client = scene.connect().await;
         client.send(&request("SET a me NX PX 1")).await;
@@ -262,7 +262,7 @@ async fn what_stands_in_a_transaction_is_not_done() {
     client
         .check(
             "MULTI => -ERR MULTI is not supported: ...
-             SET a v NX => -ERR not done: it came after MULTI...
+             SET a v NX => -ERR not executed: the command came after MULTI...
              DISCARD => OK
              SET a v NX => OK
              EXEC => -ERR EXEC without MULTI

@@ -193,7 +193,7 @@ async fn guesses_are_limited() {
     for _ in 0..60 {
         client.check("AUTH wrong => -WRONGPASS ...").await;
     }
-    client.check("AUTH wrong => -ERR too many credentials from this address were wrong...").await;
+    client.check("AUTH wrong => -ERR too many wrong credentials from this address...").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

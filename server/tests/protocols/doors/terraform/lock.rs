@@ -145,7 +145,7 @@ async fn nothing_reaches_the_terminals_of_others() {
     {
         let refused = scene.send("LOCK /terraform/prod", info(id, who)).await;
         scene.is(&refused, 400);
-        let why = format!("{field}: has a control character");
+        let why = format!("{field}: must not contain control characters");
         assert!(refused.text_of("error").contains(&why), "{refused:?}");
     }
     // In other dialects, an owner name can contain any characters.
