@@ -1,7 +1,7 @@
 //! What is refused before it is applied: nothing more is taken while there is no room for it, or nobody could write it
 //! down.
 
-use leasehold_core::{Command, LeaseView};
+use leasehold_core::{Acquire, Command};
 
 use super::ask::Question;
 use super::message::Error;
@@ -29,8 +29,7 @@ impl Writer {
     /// Does whoever asks have it already? Where a lock is sticky, asking again is renewing.
     pub(super) fn is_renewal(&self, question: &Question) -> bool {
         let Question::Apply(Command::Acquire(acquire)) = question else { return false };
-        let is_theirs =
-            |holder: &LeaseView| holder.owner == acquire.owner && holder.dialect == acquire.dialect;
-        acquire.sticky && self.machine.lock(&acquire.lock, 0).holders.iter().any(is_theirs)
+        let Acquire { lock, owner, dialect, sticky, .. } = acquire;
+        *sticky && self.machine.is_held_by(lock, owner, *dialect)
     }
 }

@@ -245,9 +245,11 @@ impl Places {
     }
 
     /// Counts the head of an HTTP/2 request until the result is dropped. `None`: all heads together are too large.
-    pub(super) fn charge_stream(&self, head: &Parts) -> Option<ChargedHead> {
+    pub(super) fn charge_stream(&self, head: &Parts, stream: &Stream) -> Option<ChargedHead> {
         let n_max = i64::try_from(self.options.heads_total_bytes_max).unwrap_or(i64::MAX);
-        let n_bytes = charged_bytes(head) as i64;
+        let n_bytes = charged_bytes(head);
+        stream.has_head(n_bytes);
+        let n_bytes = n_bytes as i64;
         let charged = ChargedHead { heads_bytes: self.heads_bytes.clone(), n_bytes };
         let n_all = self.heads_bytes.inc_by(n_bytes) + n_bytes;
         if n_bytes > 0 && n_all > n_max {

@@ -94,11 +94,12 @@ struct Counts {
     by_taker: HashMap<Taker, usize>,
 }
 
-/// One unit, until it is dropped.
+/// Some units, until they are dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     shares: Arc<Shares>,
     taker: Option<Taker>,
+    n: usize,
 }
 
 /// Why a unit was refused.
@@ -123,23 +124,33 @@ impl Shares {
         client: &Client,
         quota: Option<Quota>,
     ) -> Result<Taken, Full> {
+        self.take_some(client, 1, quota)
+    }
+
+    /// Takes several units for this client, or none.
+    pub(crate) fn take_some(
+        self: &Arc<Self>,
+        client: &Client,
+        n: usize,
+        quota: Option<Quota>,
+    ) -> Result<Taken, Full> {
         let mut counts = lock(&self.counts);
         if let Some(taker) = &client.taker {
-            let n = counts.by_taker.get(taker).copied().unwrap_or_default();
+            let n = counts.by_taker.get(taker).copied().unwrap_or_default() + n;
             match quota {
-                Some(quota) if n >= quota.max as usize => return Err(Full::Quota(quota)),
-                None if n >= self.share_max => return Err(Full::Share),
+                Some(quota) if n > quota.max as usize => return Err(Full::Quota(quota)),
+                None if n > self.share_max => return Err(Full::Share),
                 _ => {}
             }
         }
-        if counts.n >= self.n_max {
+        if counts.n + n > self.n_max {
             return Err(Full::All);
         }
-        counts.n += 1;
+        counts.n += n;
         if let Some(taker) = &client.taker {
-            *counts.by_taker.entry(taker.clone()).or_default() += 1;
+            *counts.by_taker.entry(taker.clone()).or_default() += n;
         }
-        Ok(Taken { shares: self.clone(), taker: client.taker.clone() })
+        Ok(Taken { shares: self.clone(), taker: client.taker.clone(), n })
     }
 
     /// The number of units in use.
@@ -151,10 +162,10 @@ impl Shares {
 impl Drop for Taken {
     fn drop(&mut self) {
         let mut counts = lock(&self.shares.counts);
-        counts.n -= 1;
+        counts.n -= self.n;
         let Some(taker) = &self.taker else { return };
         if let Some(n) = counts.by_taker.get_mut(taker) {
-            *n -= 1;
+            *n -= self.n;
             if *n == 0 {
                 counts.by_taker.remove(taker);
             }
@@ -187,9 +198,20 @@ mod tests {
     }
 
     #[test]
+    fn several_units_are_taken_together_or_not_at_all() {
+        let shares = Shares::new(9, 5);
+        let _three = shares.take_some(&client("a"), 3, None).expect("there is room");
+        assert_eq!(shares.take_some(&client("a"), 3, None).err(), Some(Full::Share));
+        let five = shares.take_some(&client("b"), 5, None).expect("there is room");
+        assert_eq!(shares.take_some(&client("c"), 2, None).err(), Some(Full::All));
+        drop(five);
+        assert_eq!(shares.n(), 3);
+    }
+
+    #[test]
     fn what_is_gone_leaves_nothing() {
         let shares = Shares::new(5, 2);
-        drop(shares.take(&client("a"), None).expect("the first"));
+        drop(shares.take_some(&client("a"), 2, None).expect("the first"));
         assert_eq!(shares.n(), 0);
         assert!(lock(&shares.counts).by_taker.is_empty());
     }

@@ -11,7 +11,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -34,9 +34,14 @@ const RESERVE_SHARE: usize = 4;
 /// Above the maximum, at least this fraction of it is freed, so that the connections are not searched each time.
 const FREED_SHARE: i64 = 16;
 
+/// At most one of so many bytes of heads is one client's.
+const HEADS_SHARE: usize = 4;
+
 /// All HTTP/2 requests.
 pub(super) struct Streams {
     shares: Arc<Shares>,
+    /// Bytes of the heads that count (`heads-total-bytes-max`), for the share of each client.
+    heads: Arc<Shares>,
     /// Admitted requests.
     admitted: Gauge,
     /// All requests, including refused ones whose response is not taken.
@@ -61,6 +66,10 @@ struct Entry {
     lingers: bool,
     /// The rest of the request body, which the handler did not read.
     unread: Mutex<Option<Incoming>>,
+    /// The bytes of the head that count.
+    n_head_bytes: AtomicUsize,
+    /// The part of its client's share that the head takes.
+    head: Mutex<Option<Taken>>,
 }
 
 /// What a request takes of the shares.
@@ -73,10 +82,12 @@ enum Claim {
 
 impl Streams {
     pub(super) fn new(options: &Options, metrics: &Metrics) -> Arc<Self> {
-        let Options { streams_max, principal_streams_max, .. } = *options;
+        let Options { streams_max, principal_streams_max, heads_total_bytes_max, .. } = *options;
         let open_max = streams_max.saturating_add(streams_max / RESERVE_SHARE);
         Arc::new(Self {
             shares: Shares::new(streams_max, principal_streams_max),
+            // The heads of all clients together are counted with those of HTTP/1.
+            heads: Shares::new(usize::MAX / 2, heads_total_bytes_max / HEADS_SHARE),
             admitted: metrics.streams.clone(),
             open: metrics.streams_open.clone(),
             open_max: i64::try_from(open_max).unwrap_or(i64::MAX),
@@ -102,6 +113,8 @@ impl Streams {
             n_pieces: AtomicU32::new(0),
             lingers,
             unread: Mutex::default(),
+            n_head_bytes: AtomicUsize::new(0),
+            head: Mutex::default(),
         }));
         (stream, if n_excess > 0 { n_excess + self.open_max / FREED_SHARE } else { 0 })
     }
@@ -129,6 +142,30 @@ impl Stream {
             };
         }
         !matches!(*claim, Claim::Refused(_))
+    }
+
+    /// The head of the request takes this many bytes that count.
+    pub(super) fn has_head(&self, n_bytes: usize) {
+        self.0.n_head_bytes.store(n_bytes, Relaxed);
+    }
+
+    /// Counts the head of the request for this client; `false` if the heads of the client's requests are too large.
+    pub(crate) fn enter_head(&self, client: &Client) -> bool {
+        let n_bytes = self.0.n_head_bytes.load(Relaxed);
+        if n_bytes == 0 {
+            return true;
+        }
+        let taken = self.0.streams.heads.take_some(client, n_bytes, None).ok();
+        let is_taken = taken.is_some();
+        *lock(&self.0.head) = taken;
+        is_taken
+    }
+
+    /// The request is answered, and its head is freed.
+    pub(super) fn frees_head(&self) {
+        if self.0.n_head_bytes.load(Relaxed) > 0 {
+            *lock(&self.0.head) = None;
+        }
     }
 
     /// Why there was no room for the request.

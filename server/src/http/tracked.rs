@@ -9,6 +9,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use leasehold_engine::Undelivered;
 
 use super::activity::InProgress;
+use super::answers::Sending;
 use super::outgoing::Outgoing;
 
 /// Maximum bytes of a response that a connection of HTTP/2 gets before the client may get the first of them.
@@ -18,6 +19,7 @@ const PIECE_BYTES_MAX: usize = 16 * 1024;
 pub(super) struct Tracked {
     body: Body,
     grant: Option<Grant>,
+    large: Option<Large>,
     /// What the body gave and the connection has not got.
     rest: Bytes,
     request: InProgress,
@@ -31,12 +33,22 @@ pub(super) struct Grant {
     pub(super) is_shared: bool,
 }
 
+/// The bytes of a response, which count until the client takes it.
+pub(super) struct Large {
+    pub(super) sending: Sending,
+    pub(super) outgoing: Arc<Outgoing>,
+}
+
 impl Tracked {
     pub(super) fn new(body: Body, grant: Option<Grant>, mut request: InProgress) -> Self {
         if body.size_hint().exact().is_some() {
             request.is_answered();
         }
-        Self { body, grant, rest: Bytes::new(), request }
+        Self { body, grant, large: None, rest: Bytes::new(), request }
+    }
+
+    pub(super) fn counted(self, large: Option<Large>) -> Self {
+        Self { large, ..self }
     }
 
     /// What grants something is never longer than one piece.
@@ -44,6 +56,12 @@ impl Tracked {
         if let Some(Grant { undelivered, outgoing, is_shared }) = self.grant.take() {
             let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
             outgoing.hand_over(undelivered, n_bytes, is_shared);
+        }
+        // On HTTP/2, the response stays here until the client may get all of it.
+        if self.request.stream.is_none()
+            && let Some(Large { sending, outgoing }) = self.large.take()
+        {
+            outgoing.count(sending);
         }
     }
 }
