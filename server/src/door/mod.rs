@@ -140,8 +140,11 @@ impl Door {
                 app.metrics.engine.refusals.count("heads-total-bytes-max");
                 return Answer::head_too_large();
             }
+            if let Err(crowded) = large::enter_body(app, &visitor, &client, &request) {
+                return (*crowded).into();
+            }
         }
-        let reader = large::client(app, &visitor, &caller, &request);
+        let reader = large::reader(app, &visitor, &caller, &request);
         let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span(request.headers()));

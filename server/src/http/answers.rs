@@ -92,23 +92,29 @@ impl Answers {
 
     /// One more answer that is sent in pieces.
     pub(crate) fn long(&self, client: &Client) -> Result<Sending, TooMuch> {
-        self.bytes(client, LONG_BYTES)
+        let taken = self.long.taken.take_some(client, LONG_BYTES, None);
+        self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics)))
     }
 
-    /// Counts a response of this many bytes that is sent whole; `None` if it is too short to count.
+    /// Counts a response of this many bytes that is sent whole; `None` if it is too short to count. `is_urgent`: it is
+    /// refused only if the client's own share is used up.
     pub(crate) fn whole(
         &self,
         client: &Client,
         n_bytes: usize,
+        is_urgent: bool,
     ) -> Result<Option<Sending>, TooMuch> {
-        (n_bytes > FREE_BYTES).then(|| self.bytes(client, n_bytes)).transpose()
-    }
-
-    fn bytes(&self, client: &Client, n_bytes: usize) -> Result<Sending, TooMuch> {
+        if n_bytes <= FREE_BYTES {
+            return Ok(None);
+        }
         let Budget { taken, n_max, share_max, .. } = &self.long;
         // One response can use a budget up, but is not refused for its size.
-        let taken = taken.take_some(client, n_bytes.min(*n_max).min(*share_max), None);
-        self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics)))
+        let n_bytes = n_bytes.min(*n_max).min(*share_max);
+        let taken = match is_urgent {
+            true => taken.take_beyond(client, n_bytes),
+            false => taken.take_some(client, n_bytes, None),
+        };
+        self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics))).map(Some)
     }
 
     /// Admits one more event stream of this client, of any kind.

@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_large_response_counts_until_the_system_has_taken_it() {
         let answers = Answers::new(&Options::default(), Arc::default());
-        let whole = |n_bytes| answers.whole(&Client::any(), n_bytes).expect("there is room");
+        let whole = |n_bytes| answers.whole(&Client::any(), n_bytes, false).expect("there is room");
         assert!(whole(16 * 1024).is_none(), "small responses do not count");
         for is_taken in [true, false] {
             let outgoing = Outgoing::default();

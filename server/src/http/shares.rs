@@ -134,6 +134,20 @@ impl Shares {
         n: usize,
         quota: Option<Quota>,
     ) -> Result<Taken, Full> {
+        self.take_up_to(client, n, (quota, self.n_max))
+    }
+
+    /// Takes several units for this client, even if others have used up all of them. The client's own share counts.
+    pub(crate) fn take_beyond(self: &Arc<Self>, client: &Client, n: usize) -> Result<Taken, Full> {
+        self.take_up_to(client, n, (None, usize::MAX))
+    }
+
+    fn take_up_to(
+        self: &Arc<Self>,
+        client: &Client,
+        n: usize,
+        (quota, n_max): (Option<Quota>, usize),
+    ) -> Result<Taken, Full> {
         let mut counts = lock(&self.counts);
         if let Some(taker) = &client.taker {
             let n = counts.by_taker.get(taker).copied().unwrap_or_default() + n;
@@ -143,7 +157,7 @@ impl Shares {
                 _ => {}
             }
         }
-        if counts.n + n > self.n_max {
+        if counts.n + n > n_max {
             return Err(Full::All);
         }
         counts.n += n;
@@ -204,7 +218,9 @@ mod tests {
         assert_eq!(shares.take_some(&client("a"), 3, None).err(), Some(Full::Share));
         let five = shares.take_some(&client("b"), 5, None).expect("there is room");
         assert_eq!(shares.take_some(&client("c"), 2, None).err(), Some(Full::All));
-        drop(five);
+        let one = shares.take_beyond(&client("c"), 2).expect("its share is not used up");
+        assert_eq!(shares.take_beyond(&client("a"), 3).err(), Some(Full::Share));
+        drop((five, one));
         assert_eq!(shares.n(), 3);
     }
 

@@ -25,6 +25,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::Options;
 use super::activity::Activity;
+use super::places::ChargedHead;
 use super::shares::{Client, Full, Shares, Taken};
 use super::wire::{DISCARDED_BYTES_MAX, DISCARDING_MAX, SILENCE_MAX};
 use crate::metrics::Metrics;
@@ -40,8 +41,11 @@ const HEADS_SHARE: usize = 4;
 /// All HTTP/2 requests.
 pub(super) struct Streams {
     shares: Arc<Shares>,
-    /// Bytes of the heads that count (`heads-total-bytes-max`), for the share of each client.
+    /// Bytes of the heads and bodies that count (`heads-total-bytes-max`), for the share of each client.
     heads: Arc<Shares>,
+    /// The same bytes together with those of HTTP/1.
+    heads_bytes: Gauge,
+    heads_bytes_max: i64,
     /// Admitted requests.
     admitted: Gauge,
     /// All requests, including refused ones whose response is not taken.
@@ -70,6 +74,14 @@ struct Entry {
     n_head_bytes: AtomicUsize,
     /// The part of its client's share that the head takes.
     head: Mutex<Option<Taken>>,
+    /// The memory for the body, until the body is complete.
+    body: Mutex<Option<ChargedBody>>,
+}
+
+/// The bytes of a request body that is not complete.
+struct ChargedBody {
+    _taken: Taken,
+    _charged: ChargedHead,
 }
 
 /// What a request takes of the shares.
@@ -86,8 +98,10 @@ impl Streams {
         let open_max = streams_max.saturating_add(streams_max / RESERVE_SHARE);
         Arc::new(Self {
             shares: Shares::new(streams_max, principal_streams_max),
-            // The heads of all clients together are counted with those of HTTP/1.
+            // The gauge limits those of all clients together.
             heads: Shares::new(usize::MAX / 2, heads_total_bytes_max / HEADS_SHARE),
+            heads_bytes: metrics.heads_bytes.clone(),
+            heads_bytes_max: i64::try_from(heads_total_bytes_max).unwrap_or(i64::MAX),
             admitted: metrics.streams.clone(),
             open: metrics.streams_open.clone(),
             open_max: i64::try_from(open_max).unwrap_or(i64::MAX),
@@ -115,6 +129,7 @@ impl Streams {
             unread: Mutex::default(),
             n_head_bytes: AtomicUsize::new(0),
             head: Mutex::default(),
+            body: Mutex::default(),
         }));
         (stream, if n_excess > 0 { n_excess + self.open_max / FREED_SHARE } else { 0 })
     }
@@ -159,6 +174,23 @@ impl Stream {
         let is_taken = taken.is_some();
         *lock(&self.0.head) = taken;
         is_taken
+    }
+
+    /// Counts the body of the request, of which the server keeps at most this many bytes until it is complete.
+    pub(crate) fn enter_body(&self, client: &Client, n_bytes: usize) -> Result<(), Full> {
+        let streams = &self.0.streams;
+        let _taken = streams.heads.take_some(client, n_bytes, None)?;
+        let _charged = ChargedHead::new(&streams.heads_bytes, n_bytes as i64);
+        if streams.heads_bytes.get() > streams.heads_bytes_max {
+            return Err(Full::All);
+        }
+        *lock(&self.0.body) = Some(ChargedBody { _taken, _charged });
+        Ok(())
+    }
+
+    /// The body of the request is complete, or nothing keeps it any more.
+    pub(super) fn frees_body(&self) {
+        *lock(&self.0.body) = None;
     }
 
     /// The request is answered, and its head is freed.

@@ -45,19 +45,22 @@ async fn a_lock_stays_its_holders_however_many_others_share_it() {
         let bracketed = format!("<{own}>");
         is(&scene.ask(&format!("UNLOCK {path}"), &[("lock-token", &bracketed)], "").await, 204);
         is(&scene.ask(&format!("LOCK {path}"), &[("if", &list)], "").await, 412);
-        is(&scene.ask(&format!("DELETE =/admin/locks{path}"), &[], "").await, 204);
+        is(&scene.ask(&format!("DELETE =/admin/locks{path}"), &[], "").await, 200);
     }
 }
 
 #[tokio::test]
 async fn a_response_shows_some_of_many_locks() {
     let scene = Scene::new().await;
-    let mut path = String::new();
+    let (mut path, mut folders) = (String::new(), Vec::new());
     for _ in 0..4 {
         path.push_str("/d");
         is(&scene.plain(&format!("MKCOL {path}")).await, 201);
+        folders.push(path.clone());
+    }
+    for folder in &folders {
         for _ in 0..4 {
-            scene.share(&path, DEEP).await;
+            scene.share(folder, DEEP).await;
         }
     }
     is(&scene.put("/free", "1").await, 201);
