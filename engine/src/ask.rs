@@ -10,6 +10,7 @@ use leasehold_core::{
     Span, Target, Wait,
 };
 
+use super::fence::CheckToken;
 use super::mailbox::Told;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{

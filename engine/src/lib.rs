@@ -13,6 +13,7 @@ mod chronicler;
 mod commit;
 mod event;
 mod expiry;
+mod fence;
 mod gather;
 mod handle;
 mod lapse;
@@ -60,13 +61,14 @@ pub use audit::{AuditLog, Mismatch};
 pub use chronicler::HistoryOptions;
 pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
+pub use fence::{CheckToken, TokenState};
 pub use handle::{Call, EngineHandle, Together};
 pub use mailbox::Mailbox;
 pub use message::Error;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
-    ReadLock, ReadLocks, ReadSession, Standing,
+    ReadLock, ReadLocks, ReadSession, Secrets, Standing,
 };
 pub use shared::Whereabouts;
 #[doc(hidden)]

@@ -1,5 +1,6 @@
 //! Reads. They return only durable state, and each takes a bounded part of a round.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use leasehold_auth::View;
@@ -9,6 +10,7 @@ use leasehold_core::{
 };
 
 use super::batch::Batch;
+use super::fence::CheckToken;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::survey::Survey;
 use super::watch::WatchLease;
@@ -22,7 +24,9 @@ const ORDERED_MAX: usize = 256;
 const LOCKS_MAX: usize = 100;
 /// Approximate maximum bytes shown of one lock, however many holders and waiters it has.
 const LOCK_BYTES_MAX: usize = 64 * 1024;
-/// Approximate maximum bytes of one page of a list.
+/// Holders that are searched in one turn, but for those of the last lock.
+const SEARCHED_MAX: usize = 1024;
+/// About how much one page of a list has; more is another page.
 const PAGE_BYTES: usize = 64 * 1024;
 
 /// A read. It changes nothing, except that overdue leases are ended first.
@@ -67,6 +71,7 @@ macro_rules! each_read {
         $write!(
             ReadLock,
             ReadLocks,
+            CheckToken,
             ListLocks,
             ReadSession,
             ReadLease,
@@ -101,9 +106,14 @@ pub struct ReadLock {
 pub struct ReadLocks {
     /// The locks.
     pub keys: Vec<LockKey>,
+    /// A view has all holders with one of these secrets, however many others there are.
+    pub secrets: Secrets,
 }
 
-/// Lists locks, page by page.
+/// The secrets of leases.
+pub type Secrets = Arc<BTreeSet<[u8; 16]>>;
+
+/// Some of the locks.
 #[derive(Clone, Debug)]
 pub struct ListLocks(pub Filter);
 
@@ -261,13 +271,19 @@ impl Look for ReadLocks {
 
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
         let detail = Detail { n_queue_max: 0, n_bytes_max: LOCK_BYTES_MAX };
-        let (mut views, mut n_bytes) = (Vec::new(), 0);
+        let (mut views, mut n_bytes, mut n_searched) = (Vec::new(), 0, 0);
         for key in self.keys.into_iter().take(LOCKS_MAX) {
             writer.apply(Settle(key.clone()), batch)?;
-            let view = writer.machine.lock_in_part(&key, detail);
+            let mut view = writer.machine.lock_in_part(&key, detail);
+            if view.holders.len() < view.n_holders && !self.secrets.is_empty() {
+                let mut found = writer.machine.holders_with(&key, &self.secrets);
+                found.retain(|lease| view.holders.iter().all(|known| known.id != lease.id));
+                view.holders.extend(found);
+                n_searched += view.n_holders;
+            }
             n_bytes += view.n_bytes();
             views.push(view);
-            if n_bytes >= PAGE_BYTES {
+            if n_bytes >= PAGE_BYTES || n_searched >= SEARCHED_MAX {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! Refusals before a command is applied: no new locks while the store is full, and no changes while they cannot be
 //! audited.
 
-use leasehold_core::{Command, LeaseView};
+use leasehold_core::{Acquire, Command};
 
 use super::ask::Question;
 use super::message::Error;
@@ -29,8 +29,7 @@ impl Writer {
     /// Returns whether the request only renews a lease. For a sticky lock, acquiring it again renews it.
     pub(super) fn is_renewal(&self, question: &Question) -> bool {
         let Question::Apply(Command::Acquire(acquire)) = question else { return false };
-        let is_theirs =
-            |holder: &LeaseView| holder.owner == acquire.owner && holder.dialect == acquire.dialect;
-        acquire.sticky && self.machine.lock(&acquire.lock, 0).holders.iter().any(is_theirs)
+        let Acquire { lock, owner, dialect, sticky, .. } = acquire;
+        *sticky && self.machine.is_held_by(lock, owner, *dialect)
     }
 }

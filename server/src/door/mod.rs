@@ -14,6 +14,7 @@ mod cors;
 mod elsewhere;
 mod follow;
 mod form;
+mod large;
 mod link;
 mod methods;
 mod protection;
@@ -135,7 +136,15 @@ impl Door {
                 || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
             let client = Client::of(&caller, &app.http, from);
             visitor.is_restricted |= !stream.enter(&client);
+            if !stream.enter_head(&client) && Vital::of(&request) == Vital::Never {
+                app.metrics.engine.refusals.count("heads-total-bytes-max");
+                return Answer::head_too_large();
+            }
+            if let Err(crowded) = large::enter_body(app, &visitor, &client, &request) {
+                return (*crowded).into();
+            }
         }
+        let reader = large::reader(app, &visitor, &caller, &request);
         let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span(request.headers()));
@@ -143,6 +152,7 @@ impl Door {
         let origin = cors::allowed(request.headers(), &app.http.cors_origins);
         let (route, mut answer) =
             self.0.serve(&visitor, arrival, identified, request).instrument(span.clone()).await;
+        answer = large::count(app, reader, answer);
         span.in_scope(|| recorder.end(call, &route, answer.response.status()));
         if let Some(followed) = followed {
             followed.end(app, &route, answer.response.status());

@@ -266,6 +266,7 @@ impl Arriving {
     fn is_here(&mut self) -> Option<Arc<Activity>> {
         let activity = self.activity.take()?;
         activity.n_arriving.fetch_sub(1, Relaxed);
+        self.stream.iter().for_each(Stream::frees_body);
         Some(activity)
     }
 }

@@ -15,6 +15,8 @@ use crate::metrics::Metrics;
 /// Maximum memory of one long response: a piece being created, one in the queue, and what its connection has not sent
 /// yet.
 const LONG_BYTES: usize = 4 * PIECE_BYTES;
+/// A response of this size, sent whole, is part of what every request can take.
+pub(crate) const FREE_BYTES: usize = 16 * 1024;
 
 /// The limits, shared by all threads.
 pub struct Answers {
@@ -34,8 +36,6 @@ struct Budget {
     taken: Arc<Shares>,
     n_max: usize,
     share_max: usize,
-    /// The bytes that one unit counts as.
-    weight: usize,
     what: &'static str,
     unit: &'static str,
     setting: &'static str,
@@ -59,11 +59,10 @@ pub(crate) struct TooMuch {
 
 impl Answers {
     pub(crate) fn new(options: &Options, metrics: Arc<Metrics>) -> Self {
-        let n_long = |n_bytes: usize| (n_bytes / LONG_BYTES).max(1);
-        let (long_max, long_share_max) =
-            (n_long(options.answers_bytes_max), n_long(options.principal_answers_bytes_max));
+        // One long answer always fits.
+        let long_max = options.answers_bytes_max.max(LONG_BYTES);
+        let long_share_max = options.principal_answers_bytes_max.max(LONG_BYTES);
         let long = Budget {
-            weight: LONG_BYTES,
             what: "long answers",
             unit: " bytes",
             setting: "answers-bytes-max",
@@ -93,8 +92,29 @@ impl Answers {
 
     /// Admits one more response that is sent in pieces.
     pub(crate) fn long(&self, client: &Client) -> Result<Sending, TooMuch> {
-        let taken = self.long.taken.take(client, None);
+        let taken = self.long.taken.take_some(client, LONG_BYTES, None);
         self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics)))
+    }
+
+    /// Counts a response of this many bytes that is sent whole; `None` if it is too short to count. `is_urgent`: it is
+    /// refused only if the client's own share is used up.
+    pub(crate) fn whole(
+        &self,
+        client: &Client,
+        n_bytes: usize,
+        is_urgent: bool,
+    ) -> Result<Option<Sending>, TooMuch> {
+        if n_bytes <= FREE_BYTES {
+            return Ok(None);
+        }
+        let Budget { taken, n_max, share_max, .. } = &self.long;
+        // One response can use a budget up, but is not refused for its size.
+        let n_bytes = n_bytes.min(*n_max).min(*share_max);
+        let taken = match is_urgent {
+            true => taken.take_beyond(client, n_bytes),
+            false => taken.take_some(client, n_bytes, None),
+        };
+        self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics))).map(Some)
     }
 
     /// Admits one more event stream of this client, of any kind.
@@ -121,7 +141,7 @@ impl Answers {
 
     /// Returns the maximum memory of the long responses in progress.
     pub(crate) fn n_long_bytes(&self) -> usize {
-        self.long.taken.n() * LONG_BYTES
+        self.long.taken.n()
     }
 
     /// Returns the number of files being sent.
@@ -144,11 +164,11 @@ impl Budget {
     fn new(n_max: usize, share_max: usize) -> Self {
         let taken = Shares::new(n_max, share_max);
         let (what, unit, setting, share_setting) = ("", "", "", "");
-        Self { taken, n_max, share_max, weight: 1, what, unit, setting, share_setting }
+        Self { taken, n_max, share_max, what, unit, setting, share_setting }
     }
 
     fn refuse(&self, full: Full, metrics: &Metrics) -> TooMuch {
-        let Self { n_max, share_max, weight, what, unit, setting, share_setting, .. } = *self;
+        let Self { n_max, share_max, what, unit, setting, share_setting, .. } = *self;
         let own = " of one principal, or of one anonymous address";
         let quota = "quota in auth-file";
         let (whose, allowed, setting, line) = match full {
@@ -160,7 +180,6 @@ impl Budget {
         };
         metrics.engine.refusals.count(setting);
         let line = line.map_or_else(String::new, |line| format!(", line {line}"));
-        let allowed = allowed * weight;
         let why = format!(
             "too many {what}{whose}; limit: {allowed}{unit} ({setting}{line}); the request had no effect; try again \
              later"

@@ -27,7 +27,7 @@ use super::outgoing::Outgoing;
 use super::places::{Place, Places};
 use super::streams::{Runner, Stream};
 use super::tls::Demand;
-use super::tracked::{Grant, Tracked};
+use super::tracked::{Grant, Large, Tracked};
 use super::wire::Wire;
 use crate::door::{Answer, Door, Visitor};
 use crate::peer::PING_EVERY;
@@ -265,8 +265,8 @@ async fn answer(
     } else {
         activity.intake.took_head(&head, body.size_hint().exact().is_some());
     }
-    let is_limited = is_shared && !visitor.link.is_for_peers;
-    let charged = is_limited.then(|| places.charge_stream(&head));
+    let limited = stream.as_ref().filter(|_| !visitor.link.is_for_peers);
+    let charged = limited.map(|stream| places.charge_stream(&head, stream));
     let (in_progress, body) = activity.begin(body, stream.clone());
     let request = Request::from_parts(head, body);
     let answer = match &charged {
@@ -274,7 +274,8 @@ async fn answer(
         Some(Some(_)) | None => door.answer(visitor, request).await,
     };
     drop(charged);
-    let Answer { mut response, undelivered } = answer;
+    stream.iter().for_each(Stream::frees_head);
+    let Answer { mut response, undelivered, sending } = answer;
     if connection.has_reserved && is_shared {
         activity.is_spent();
     }
@@ -289,7 +290,8 @@ async fn answer(
         let outgoing = outgoing.clone();
         Grant { undelivered, outgoing, is_shared }
     });
-    Ok(response.map(|body| Tracked::new(body, grant, in_progress)))
+    let large = sending.map(|sending| Large { sending, outgoing: outgoing.clone() });
+    Ok(response.map(|body| Tracked::new(body, grant, in_progress).counted(large)))
 }
 
 fn is_refusal(status: StatusCode) -> bool {

@@ -13,6 +13,8 @@ use leasehold_engine::Undelivered;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::answers::Sending;
+
 /// The head of an HTTP/2 frame.
 const FRAME_HEAD_BYTES: u64 = 9;
 
@@ -36,11 +38,17 @@ struct Grants {
 }
 
 struct Grant {
-    undelivered: Undelivered,
+    kept: Kept,
     accepted: Accepted,
 }
 
-/// How to tell that the system has accepted the last byte of a response.
+/// What is kept until the system has taken an answer.
+enum Kept {
+    Undelivered(Undelivered),
+    Counted(#[allow(dead_code, reason = "its drop gives the bytes back")] Sending),
+}
+
+/// How it is known that the system has accepted an answer's last byte.
 #[derive(Clone, Copy)]
 enum Accepted {
     /// HTTP/1 buffers one response at a time, and its next flush follows only after all of it was written.
@@ -58,21 +66,27 @@ impl Outgoing {
         } else {
             Accepted::Flushed
         };
-        self.add(undelivered, accepted);
+        self.add(Kept::Undelivered(undelivered), accepted);
+    }
+
+    /// The last piece of an answer over HTTP/1 is about to be handed over. Its bytes count until it is taken.
+    pub(super) fn count(&self, sending: Sending) {
+        self.add(Kept::Counted(sending), Accepted::Flushed);
     }
 
     /// Records that a response with a grant ends after this many further bytes. For protocols that write several
     /// responses in one piece.
     pub(super) fn hand_over_up_to(&self, undelivered: Undelivered, n_bytes: u64) {
-        self.add(undelivered, Accepted::Counted(self.n_accepted.load(Relaxed) + n_bytes));
+        let accepted = Accepted::Counted(self.n_accepted.load(Relaxed) + n_bytes);
+        self.add(Kept::Undelivered(undelivered), accepted);
     }
 
-    fn add(&self, undelivered: Undelivered, accepted: Accepted) {
+    fn add(&self, kept: Kept, accepted: Accepted) {
         let mut grants = self.grants();
         if grants.is_over {
             return;
         }
-        grants.handed_over.push(Grant { undelivered, accepted });
+        grants.handed_over.push(Grant { kept, accepted });
         self.has_grants.store(true, Relaxed);
     }
 
@@ -137,11 +151,41 @@ impl Outgoing {
             Accepted::Counted(n_bytes) => n_accepted >= n_bytes,
         };
         for grant in grants.handed_over.extract_if(.., is_delivered) {
-            grant.undelivered.delivered();
+            if let Kept::Undelivered(undelivered) = grant.kept {
+                undelivered.delivered();
+            }
         }
     }
 
     fn grants(&self) -> MutexGuard<'_, Grants> {
         lock(&self.grants)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::http::Options;
+    use crate::http::answers::Answers;
+    use crate::http::shares::Client;
+
+    #[test]
+    fn a_large_response_counts_until_the_system_has_taken_it() {
+        let answers = Answers::new(&Options::default(), Arc::default());
+        let whole = |n_bytes| answers.whole(&Client::any(), n_bytes, false).expect("there is room");
+        assert!(whole(16 * 1024).is_none(), "small responses do not count");
+        for is_taken in [true, false] {
+            let outgoing = Outgoing::default();
+            outgoing.count(whole(100_000).expect("it counts"));
+            assert_eq!(answers.n_long_bytes(), 100_000);
+            if is_taken {
+                outgoing.flushed()
+            } else {
+                outgoing.over()
+            }
+            assert_eq!(answers.n_long_bytes(), 0, "{is_taken}");
+        }
     }
 }

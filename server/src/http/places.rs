@@ -89,10 +89,17 @@ pub(crate) struct Place {
     pub(super) activity: Arc<Activity>,
 }
 
-/// The memory of an HTTP/2 request head, which counts until this is dropped.
+/// The head or body of an HTTP/2 request, which counts until this is dropped.
 pub(super) struct ChargedHead {
     heads_bytes: Gauge,
     n_bytes: i64,
+}
+
+impl ChargedHead {
+    pub(super) fn new(heads_bytes: &Gauge, n_bytes: i64) -> Self {
+        heads_bytes.inc_by(n_bytes);
+        Self { heads_bytes: heads_bytes.clone(), n_bytes }
+    }
 }
 
 impl Drop for ChargedHead {
@@ -243,14 +250,14 @@ impl Places {
         });
     }
 
-    /// Counts the head of an HTTP/2 request until the result is dropped. Returns `None` if all heads together are too
-    /// large.
-    pub(super) fn charge_stream(&self, head: &Parts) -> Option<ChargedHead> {
+    /// Counts the head of an HTTP/2 request until the result is dropped. `None`: all heads together are too large.
+    pub(super) fn charge_stream(&self, head: &Parts, stream: &Stream) -> Option<ChargedHead> {
         let n_max = i64::try_from(self.options.heads_total_bytes_max).unwrap_or(i64::MAX);
-        let n_bytes = charged_bytes(head) as i64;
-        let charged = ChargedHead { heads_bytes: self.heads_bytes.clone(), n_bytes };
-        let n_all = self.heads_bytes.inc_by(n_bytes) + n_bytes;
-        if n_bytes > 0 && n_all > n_max {
+        let n_bytes = charged_bytes(head);
+        stream.has_head(n_bytes);
+        let n_bytes = n_bytes as i64;
+        let charged = ChargedHead::new(&self.heads_bytes, n_bytes);
+        if n_bytes > 0 && self.heads_bytes.get() > n_max {
             self.refusals.count("heads-total-bytes-max");
             return None;
         }

@@ -95,11 +95,12 @@ struct Counts {
     by_taker: HashMap<Taker, usize>,
 }
 
-/// One unit, released when this is dropped.
+/// Some units, until they are dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     shares: Arc<Shares>,
     taker: Option<Taker>,
+    n: usize,
 }
 
 /// Why a unit was refused.
@@ -124,23 +125,47 @@ impl Shares {
         client: &Client,
         quota: Option<Quota>,
     ) -> Result<Taken, Full> {
+        self.take_some(client, 1, quota)
+    }
+
+    /// Takes several units for this client, or none.
+    pub(crate) fn take_some(
+        self: &Arc<Self>,
+        client: &Client,
+        n: usize,
+        quota: Option<Quota>,
+    ) -> Result<Taken, Full> {
+        self.take_up_to(client, n, (quota, self.n_max))
+    }
+
+    /// Takes several units for this client, even if others have used up all of them. The client's own share counts.
+    pub(crate) fn take_beyond(self: &Arc<Self>, client: &Client, n: usize) -> Result<Taken, Full> {
+        self.take_up_to(client, n, (None, usize::MAX))
+    }
+
+    fn take_up_to(
+        self: &Arc<Self>,
+        client: &Client,
+        n: usize,
+        (quota, n_max): (Option<Quota>, usize),
+    ) -> Result<Taken, Full> {
         let mut counts = lock(&self.counts);
         if let Some(taker) = &client.taker {
-            let n = counts.by_taker.get(taker).copied().unwrap_or_default();
+            let n = counts.by_taker.get(taker).copied().unwrap_or_default() + n;
             match quota {
-                Some(quota) if n >= quota.max as usize => return Err(Full::Quota(quota)),
-                None if n >= self.share_max => return Err(Full::Share),
+                Some(quota) if n > quota.max as usize => return Err(Full::Quota(quota)),
+                None if n > self.share_max => return Err(Full::Share),
                 _ => {}
             }
         }
-        if counts.n >= self.n_max {
+        if counts.n + n > n_max {
             return Err(Full::All);
         }
-        counts.n += 1;
+        counts.n += n;
         if let Some(taker) = &client.taker {
-            *counts.by_taker.entry(taker.clone()).or_default() += 1;
+            *counts.by_taker.entry(taker.clone()).or_default() += n;
         }
-        Ok(Taken { shares: self.clone(), taker: client.taker.clone() })
+        Ok(Taken { shares: self.clone(), taker: client.taker.clone(), n })
     }
 
     /// The number of units in use.
@@ -152,10 +177,10 @@ impl Shares {
 impl Drop for Taken {
     fn drop(&mut self) {
         let mut counts = lock(&self.shares.counts);
-        counts.n -= 1;
+        counts.n -= self.n;
         let Some(taker) = &self.taker else { return };
         if let Some(n) = counts.by_taker.get_mut(taker) {
-            *n -= 1;
+            *n -= self.n;
             if *n == 0 {
                 counts.by_taker.remove(taker);
             }
@@ -188,9 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn several_units_are_taken_together_or_not_at_all() {
+        let shares = Shares::new(9, 5);
+        let _three = shares.take_some(&client("a"), 3, None).expect("there is room");
+        assert_eq!(shares.take_some(&client("a"), 3, None).err(), Some(Full::Share));
+        let five = shares.take_some(&client("b"), 5, None).expect("there is room");
+        assert_eq!(shares.take_some(&client("c"), 2, None).err(), Some(Full::All));
+        let one = shares.take_beyond(&client("c"), 2).expect("its share is not used up");
+        assert_eq!(shares.take_beyond(&client("a"), 3).err(), Some(Full::Share));
+        drop((five, one));
+        assert_eq!(shares.n(), 3);
+    }
+
+    #[test]
     fn what_is_gone_leaves_nothing() {
         let shares = Shares::new(5, 2);
-        drop(shares.take(&client("a"), None).expect("the first"));
+        drop(shares.take_some(&client("a"), 2, None).expect("the first"));
         assert_eq!(shares.n(), 0);
         assert!(lock(&shares.counts).by_taker.is_empty());
     }

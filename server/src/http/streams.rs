@@ -11,7 +11,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,6 +25,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::Options;
 use super::activity::Activity;
+use super::places::ChargedHead;
 use super::shares::{Client, Full, Shares, Taken};
 use super::wire::{DISCARDED_BYTES_MAX, DISCARDING_MAX, SILENCE_MAX};
 use crate::metrics::Metrics;
@@ -34,9 +35,17 @@ const RESERVE_SHARE: usize = 4;
 /// Above the maximum, at least this fraction of it is freed, so that the connections are not searched each time.
 const FREED_SHARE: i64 = 16;
 
+/// At most one of so many bytes of heads is one client's.
+const HEADS_SHARE: usize = 4;
+
 /// All HTTP/2 requests.
 pub(super) struct Streams {
     shares: Arc<Shares>,
+    /// Bytes of the heads and bodies that count (`heads-total-bytes-max`), for the share of each client.
+    heads: Arc<Shares>,
+    /// The same bytes together with those of HTTP/1.
+    heads_bytes: Gauge,
+    heads_bytes_max: i64,
     /// Admitted requests.
     admitted: Gauge,
     /// All requests, including refused ones whose response was not read.
@@ -62,6 +71,18 @@ struct Entry {
     lingers: bool,
     /// The rest of the request body, which the handler did not read.
     unread: Mutex<Option<Incoming>>,
+    /// The bytes of the head that count.
+    n_head_bytes: AtomicUsize,
+    /// The part of its client's share that the head takes.
+    head: Mutex<Option<Taken>>,
+    /// The memory for the body, until the body is complete.
+    body: Mutex<Option<ChargedBody>>,
+}
+
+/// The bytes of a request body that is not complete.
+struct ChargedBody {
+    _taken: Taken,
+    _charged: ChargedHead,
 }
 
 /// The units that a request uses in the shares.
@@ -74,10 +95,14 @@ enum Claim {
 
 impl Streams {
     pub(super) fn new(options: &Options, metrics: &Metrics) -> Arc<Self> {
-        let Options { streams_max, principal_streams_max, .. } = *options;
+        let Options { streams_max, principal_streams_max, heads_total_bytes_max, .. } = *options;
         let open_max = streams_max.saturating_add(streams_max / RESERVE_SHARE);
         Arc::new(Self {
             shares: Shares::new(streams_max, principal_streams_max),
+            // The gauge limits those of all clients together.
+            heads: Shares::new(usize::MAX / 2, heads_total_bytes_max / HEADS_SHARE),
+            heads_bytes: metrics.heads_bytes.clone(),
+            heads_bytes_max: i64::try_from(heads_total_bytes_max).unwrap_or(i64::MAX),
             admitted: metrics.streams.clone(),
             open: metrics.streams_open.clone(),
             open_max: i64::try_from(open_max).unwrap_or(i64::MAX),
@@ -103,6 +128,9 @@ impl Streams {
             n_pieces: AtomicU32::new(0),
             lingers,
             unread: Mutex::default(),
+            n_head_bytes: AtomicUsize::new(0),
+            head: Mutex::default(),
+            body: Mutex::default(),
         }));
         (stream, if n_excess > 0 { n_excess + self.open_max / FREED_SHARE } else { 0 })
     }
@@ -132,7 +160,48 @@ impl Stream {
         !matches!(*claim, Claim::Refused(_))
     }
 
-    /// Returns the limit because of which the request was refused.
+    /// The head of the request takes this many bytes that count.
+    pub(super) fn has_head(&self, n_bytes: usize) {
+        self.0.n_head_bytes.store(n_bytes, Relaxed);
+    }
+
+    /// Counts the head of the request for this client; `false` if the heads of the client's requests are too large.
+    pub(crate) fn enter_head(&self, client: &Client) -> bool {
+        let n_bytes = self.0.n_head_bytes.load(Relaxed);
+        if n_bytes == 0 {
+            return true;
+        }
+        let taken = self.0.streams.heads.take_some(client, n_bytes, None).ok();
+        let is_taken = taken.is_some();
+        *lock(&self.0.head) = taken;
+        is_taken
+    }
+
+    /// Counts the body of the request, of which the server keeps at most this many bytes until it is complete.
+    pub(crate) fn enter_body(&self, client: &Client, n_bytes: usize) -> Result<(), Full> {
+        let streams = &self.0.streams;
+        let _taken = streams.heads.take_some(client, n_bytes, None)?;
+        let _charged = ChargedHead::new(&streams.heads_bytes, n_bytes as i64);
+        if streams.heads_bytes.get() > streams.heads_bytes_max {
+            return Err(Full::All);
+        }
+        *lock(&self.0.body) = Some(ChargedBody { _taken, _charged });
+        Ok(())
+    }
+
+    /// The body of the request is complete, or nothing keeps it any more.
+    pub(super) fn frees_body(&self) {
+        *lock(&self.0.body) = None;
+    }
+
+    /// The request is answered, and its head is freed.
+    pub(super) fn frees_head(&self) {
+        if self.0.n_head_bytes.load(Relaxed) > 0 {
+            *lock(&self.0.head) = None;
+        }
+    }
+
+    /// Why there was no room for the request.
     pub(crate) fn refused(&self) -> Option<Full> {
         match *lock(&self.0.claim) {
             Claim::Refused(full) => Some(full),

@@ -9,6 +9,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use leasehold_engine::Undelivered;
 
 use super::activity::InProgress;
+use super::answers::Sending;
 use super::outgoing::Outgoing;
 
 /// Maximum bytes of a response that an HTTP/2 connection buffers before the client can read the first of them.
@@ -19,7 +20,8 @@ const PIECE_BYTES_MAX: usize = 16 * 1024;
 pub(super) struct Tracked {
     body: Body,
     grant: Option<Grant>,
-    /// Bytes of the body that the connection has not taken yet.
+    large: Option<Large>,
+    /// What the body gave and the connection has not got.
     rest: Bytes,
     request: InProgress,
 }
@@ -32,12 +34,22 @@ pub(super) struct Grant {
     pub(super) is_shared: bool,
 }
 
+/// The bytes of a response, which count until the client takes it.
+pub(super) struct Large {
+    pub(super) sending: Sending,
+    pub(super) outgoing: Arc<Outgoing>,
+}
+
 impl Tracked {
     pub(super) fn new(body: Body, grant: Option<Grant>, mut request: InProgress) -> Self {
         if body.size_hint().exact().is_some() {
             request.is_answered();
         }
-        Self { body, grant, rest: Bytes::new(), request }
+        Self { body, grant, large: None, rest: Bytes::new(), request }
+    }
+
+    pub(super) fn counted(self, large: Option<Large>) -> Self {
+        Self { large, ..self }
     }
 
     /// A response with a grant is never longer than one piece.
@@ -45,6 +57,12 @@ impl Tracked {
         if let Some(Grant { undelivered, outgoing, is_shared }) = self.grant.take() {
             let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
             outgoing.hand_over(undelivered, n_bytes, is_shared);
+        }
+        // On HTTP/2, the response stays here until the client may get all of it.
+        if self.request.stream.is_none()
+            && let Some(Large { sending, outgoing }) = self.large.take()
+        {
+            outgoing.count(sending);
         }
     }
 }
