@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_makes_others_wait_and_lets_nobody_by() {
+    fn a_full_table_delays_all_further_clients() {
         let rates = Rates::default();
         for n in 0..REMEMBERED_MAX {
             assert_eq!(rates.take(n, at(0), 2, SECOND), Ok(()));

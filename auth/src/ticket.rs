@@ -16,11 +16,10 @@ use super::{Caller, Denied, Principal, mac};
 /// The request header that carries a ticket. Not `Authorization`, which the client might use for its own credential.
 pub const HEADER: &str = "x-leasehold-ticket";
 
-const UNKNOWN: &str = "the ticket of this transfer is not of this server, or of before its last restart; ask for the \
-                       transfer again";
-const OVER: &str = "the ticket of this transfer has expired; ask for the transfer again";
-const OTHERS: &str =
-    "the ticket of this transfer was given to somebody else, or for something else";
+const UNKNOWN: &str = "the ticket of this transfer is from another server, or from before the last restart; request \
+    the transfer again";
+const OVER: &str = "the ticket of this transfer has expired; request the transfer again";
+const OTHERS: &str = "the ticket of this transfer is for another client or another transfer";
 
 /// The key that signs tickets. Every process generates its own, so a restart invalidates all tickets.
 pub(super) struct Seal([u8; 32]);

@@ -80,51 +80,51 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
         ClusterCommand::Status(args) => told(args.output, status(args)),
         ClusterCommand::StepDown(args) => args.done(|operator| {
             if operator.clear_seat()? {
-                let words = "no server was renewing the leader key: it is deleted, and a server can lead again";
+                let words = "deleted a stale leader key; a server can take over now";
                 return Ok((json!({"stepping_down": null, "deleted": "leader"}), words.into()));
             }
             let node = operator.step_down()?;
-            let mut words = format!("{node} gives up the lead within a second");
+            let mut words = format!("{node} hands over within a second");
             let status = operator.look()?;
             if status.paused {
                 words.push_str("; no server takes over, because the cluster is paused (leasehold cluster resume)");
             } else if status.is_alone(&node) {
-                words.push_str(". No other server could lead: there is no leader for 10 seconds");
+                words.push_str(". No other server can lead: the cluster has no leader for 10 seconds");
             }
             Ok((json!({"stepping_down": node}), words))
         }),
         ClusterCommand::Drain(NodeArgs { node, store }) => store.done(|operator| {
             operator.drain(node)?;
             let mut words = format!(
-                "{node} leads no more and takes no new connections; leasehold cluster resume {node} undoes it"
+                "{node} no longer leads or accepts connections; to undo, run leasehold cluster resume {node}"
             );
             if operator.look()?.is_alone(node) {
-                words.push_str(". No other server is there that could lead");
+                words.push_str(". No other server can lead");
             }
             Ok((json!({"drained": node}), words))
         }),
         ClusterCommand::Pause(args) => args.done(|operator| {
             operator.pause()?;
             let now = match operator.look()?.leader {
-                Some(leader) => format!("{}, which leads, goes on", leader.node),
-                None => "there is no leader at present, and that stays so".into(),
+                Some(leader) => format!("the leader {} continues", leader.node),
+                None => "the cluster has no leader and stays without one".into(),
             };
-            let words = format!("no server takes the lead; {now}. leasehold cluster resume undoes it");
+            let words = format!("no server can become leader; {now}. To undo, run leasehold cluster resume");
             Ok((json!({"paused": true}), words))
         }),
         ClusterCommand::Resume(ResumeArgs { node, store }) => store.done(|operator| {
             let was_there = operator.resume(node.as_deref())?;
             let words = match (node, was_there) {
-                (Some(node), true) => format!("{node} may lead and takes connections again"),
+                (Some(node), true) => format!("{node} can lead and accepts connections again"),
                 (Some(node), false) => format!("{node} was not drained"),
-                (None, true) => "the servers go on as before".into(),
+                (None, true) => "servers can become leader again".into(),
                 (None, false) => "the servers were not paused".into(),
             };
             Ok((json!({"resumed": was_there}), words))
         }),
         ClusterCommand::ForgetNode(NodeArgs { node, store }) => store.done(|operator| {
             operator.forget(node)?;
-            let words = format!("{node} is forgotten; if it still runs, it is back within seconds");
+            let words = format!("removed {node}; if it still runs, it registers again within seconds");
             Ok((json!({"forgotten": node}), words))
         }),
     }
@@ -134,8 +134,8 @@ pub(crate) fn upgrade(args: &UpgradeArgs) -> Result<(), Failure> {
     args.store.done(|operator| {
         let (from, to) = operator.finish_upgrade()?;
         let words = match from == to {
-            true => format!("there is nothing to finish: the store has format {to}"),
-            false => format!("the store has format {to} now (it had {from})"),
+            true => format!("nothing to finish: the store already has format {to}"),
+            false => format!("the store now has format {to}; before: {from}"),
         };
         Ok((json!({"format": to, "from": from}), words))
     })
@@ -175,7 +175,7 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
     let Status { head, snapshot, format, generation, .. } = status;
     let mut lines = vec![
         format!("store     {} (format {format}, generation {generation:x})", args.store),
-        format!("journal   the last record is {head}; in the snapshot: up to {snapshot}"),
+        format!("journal   last record {head}; the snapshot ends at {snapshot}"),
     ];
     lines.push(match &status.leader {
         Some(leader) => {
@@ -184,12 +184,10 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         None => "leader    none".into(),
     });
     if status.paused {
-        lines.push("paused    no server takes the lead (leasehold cluster resume)".into());
+        lines.push("paused    no server can become leader (leasehold cluster resume)".into());
     }
     if status.rewound {
-        lines.push(
-            "rewound   etcd was rolled back to an earlier state: leasehold restore --store".into(),
-        );
+        lines.push("rewound   etcd was rolled back; run leasehold restore --store".into());
     }
     if let Some(moved_to) = &status.moved_to {
         lines.push(format!("closed    the store has moved to {moved_to}"));
@@ -212,7 +210,7 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         let formats: Vec<_> = node.formats.iter().map(u32::to_string).collect();
         let behind = match (status.records_behind(node), status.seconds_behind(node)) {
             (n, None | Some(0)) => n.to_string(),
-            (n, Some(seconds)) => format!("{n} ({seconds} s)"),
+            (n, Some(seconds)) => format!("{n} ({seconds}s)"),
         };
         let (name, address, version) = (&node.node, &node.address, &node.version);
         let cells = [name.clone(), address.clone(), version.clone(), formats.join(","), behind];

@@ -39,7 +39,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     }
     let mut command = &whole;
     for name in &args.command {
-        let unknown = || Failure::new(USAGE, format!("there is no command {name:?}"));
+        let unknown = || Failure::new(USAGE, format!("unknown command {name:?}"));
         command = command.find_subcommand(name).ok_or_else(unknown)?;
     }
     let text = page(command).map_err(|error| Failure::new(SYSTEM, error))?;

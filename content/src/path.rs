@@ -62,7 +62,7 @@ impl FilePath {
         self.text.ends_with('/')
     }
 
-    /// Adds a slash at the end of the path if there is none.
+    /// Adds a slash at the end of the path if it is missing.
     pub fn into_folder(mut self) -> Self {
         if !self.is_folder() {
             self.text.push('/');
@@ -184,7 +184,7 @@ fn check(path: &str) -> Result<(), &'static str> {
         }
     }
     if rest.split('/').next() == Some(OWN_FOLDER) {
-        return Err("the path begins with .leasehold, which is the server's own");
+        return Err("the path begins with .leasehold, which is reserved for the server");
     }
     Ok(())
 }

@@ -234,7 +234,7 @@ impl Aside {
             clear(&place.incoming, &self.name, Some(&place.room))
         };
         if let Err(error) = cleared {
-            tracing::warn!(%error, "what was removed could not be cleared away yet");
+            tracing::warn!(%error, "could not purge deleted files yet");
         }
     }
 }

@@ -61,12 +61,12 @@ impl Fact {
     /// Returns the caller that caused the fact. Returns `None` for expiries, which no caller causes, even if a caller's
     /// command noticed them.
     pub fn by(&self) -> Option<&Asker> {
-        let is_somebodys = match self.what {
+        let has_asker = match self.what {
             What::Ended(ending) | What::WaitEnded(ending) => ending != Ending::Expired,
             What::Queued | What::Granted => true,
             What::Noted(_) => false,
         };
-        self.asker.as_deref().filter(|_| is_somebodys)
+        self.asker.as_deref().filter(|_| has_asker)
     }
 }
 

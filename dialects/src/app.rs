@@ -1,4 +1,4 @@
-//! What every handler can reach.
+//! The state that all handlers share.
 
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -40,45 +40,45 @@ pub trait Following: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }
 
-/// Shared by all handlers. Cheap to clone.
+/// The state that all handlers share. Cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 
-/// What they share.
+/// The content of [`App`].
 #[derive(Clone)]
 pub struct Parts {
     /// The engine.
     pub engine: EngineHandle,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What connections may do.
+    /// Settings of connections.
     pub http: http::Options,
-    /// When to tell a refused client to come back.
+    /// Computes the `Retry-After` of refused requests.
     pub retry: RetryHint,
-    /// What the dialects were told.
+    /// The settings of the dialects.
     pub dialect: Arc<crate::Options>,
-    /// What the machine allows.
+    /// The limits of the machine.
     pub limits: Arc<Limits>,
-    /// Its backups, if it takes any.
+    /// The backups; `None` if backups are off.
     pub backups: Option<Arc<dyn TakesBackups>>,
-    /// How much is being answered.
+    /// The limits of long responses.
     pub answers: Arc<Answers>,
-    /// Past events.
+    /// Past events of locks.
     pub archive: Archive,
-    /// Whether anybody is asked who they are, and what they may.
+    /// Authentication and access control, which can be off.
     pub auth: Arc<Gate>,
-    /// Where it is written who did what, if anywhere.
+    /// The audit files; `None` if they are off.
     pub audit: Option<Arc<Audit>>,
-    /// Where content is kept, if anywhere.
+    /// The content store; `None` if no dialect stores content.
     pub content: Option<content::Store>,
-    /// How this server reads what the leader writes, if it shares its store with others.
+    /// How a follower reads what the leader writes; `None` without a cluster.
     pub following: Option<Arc<dyn Following>>,
     /// Renders pages of dialects.
     pub show_page: ShowPage,
 }
 
 impl App {
-    /// One that keeps no files.
+    /// Creates the state of a server that stores no files.
     pub fn new(
         engine: EngineHandle,
         metrics: Arc<Metrics>,
@@ -107,17 +107,17 @@ impl App {
         }))
     }
 
-    /// Asks who somebody is, or does not.
+    /// Sets authentication and access control.
     pub fn with_auth(self, auth: Arc<Gate>) -> Self {
         Self(Arc::new(Parts { auth, ..Parts::clone(&self) }))
     }
 
-    /// Writes down who did what, if there is somewhere to.
+    /// Sets the audit files; `None` turns them off.
     pub fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
         Self(Arc::new(Parts { audit, ..Parts::clone(&self) }))
     }
 
-    /// Shares its store with other servers, if there are any.
+    /// Sets how a follower reads what the leader writes; `None` without a cluster.
     pub fn with_following(self, following: Option<Arc<dyn Following>>) -> Self {
         Self(Arc::new(Parts { following, ..Parts::clone(&self) }))
     }
@@ -179,12 +179,12 @@ impl App {
         audit.mismatched(&mismatch, self.engine.wall_ms());
     }
 
-    /// Takes backups, if these are any.
+    /// Sets the backups; `None` turns them off.
     pub fn take_backups(self, backups: Option<Arc<dyn TakesBackups>>) -> Self {
         Self(Arc::new(Parts { backups, ..Parts::clone(&self) }))
     }
 
-    /// Tells what happened from the history in `data` too.
+    /// Also returns past events from the history in the directory `data`.
     pub fn with_history(self, data: &Path) -> Self {
         let archive = self.archive.clone().with_history(data);
         Self(Arc::new(Parts { archive, ..Parts::clone(&self) }))
@@ -196,7 +196,7 @@ impl App {
         Self(Arc::new(Parts { archive, ..Parts::clone(&self) }))
     }
 
-    /// Keeps content in `folder`, or in one that is gone at the end.
+    /// Stores content in `folder`, or with `None` in a temporary directory that is removed when the server stops.
     pub fn keep_content(self, folder: Option<&Path>) -> std::io::Result<Self> {
         let files::Options { quota, free_space_min, .. } = self.dialect.files;
         let quota = content::Quota { bytes_max: quota, free_min: free_space_min };
@@ -212,7 +212,8 @@ impl App {
         Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 
-    /// The same for one thread: it shares no counter of references with another, and has a mailbox to look after.
+    /// Clones the state for a worker thread, without reference counts shared between threads. The thread must run the
+    /// mailbox.
     pub fn for_thread(&self) -> (Self, Mailbox) {
         let (engine, mailbox) = self.engine.with_mailbox();
         (Self(Arc::new(Parts { engine, ..Parts::clone(self) })), mailbox)
@@ -284,7 +285,7 @@ fn show_to_unknown(_: &App, _: &request::Parts, page: Result<Page, Denied>) -> R
     }
 }
 
-/// For paths that are nobody's.
+/// Answers unknown paths with 404.
 pub async fn nothing_here() -> Response {
     failure(StatusCode::NOT_FOUND, Code::NotFound, "no such path")
 }

@@ -9,6 +9,7 @@ pub mod contract;
 mod counted;
 pub mod cursor;
 pub mod dav;
+mod failure;
 mod file_url;
 pub mod files;
 pub mod grip;
@@ -41,12 +42,12 @@ use leasehold_http::{audit, metrics};
 
 use axum::Router;
 use axum::response::Response;
-use leasehold_auth::Denied;
 
 use crate::contract::Chapter;
 use crate::http::DialectNames;
 
 pub use app::App;
+pub use failure::RequestFailure;
 pub use listener::Listener;
 pub use owner::{shown, shown_metadata, vouched};
 
@@ -55,7 +56,8 @@ pub use owner::{shown, shown_metadata, vouched};
 /// lease and never changes.
 ///
 /// The folder's `mod.rs` contains `routes` (`axum::routing::any` accepts methods of any name), `WORDS` (the first
-/// words of its paths), `Options` with defaults, and `LISTENER` if the dialect has a dedicated listener. Its
+/// words of its paths), `Options` with defaults, and `LISTENER` if the dialect has a dedicated listener, and `render`, which
+/// turns a failure into a response. Its
 /// `contract.rs` contains `chapter`.
 macro_rules! dialects {
     ($(
@@ -112,10 +114,11 @@ macro_rules! dialects {
                 }
             }
 
-            /// Renders a denied request in the dialect's error format.
-            pub fn refuse(self, app: &App, denied: Denied) -> Response {
+            /// Renders a failed request in the dialect's error format.
+            pub fn render(self, app: &App, failure: impl Into<RequestFailure>) -> Response {
+                let failure = failure.into();
                 match self {
-                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::refuse(app, denied),)*
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::render(app, failure),)*
                 }
             }
 

@@ -8,7 +8,7 @@ use leasehold_core::{Asker, Command, LeaseNumber, Outcome, Proof, Rejection, Rev
 use super::audit::Mismatch;
 use super::writer::Writer;
 
-/// The leases that a command names, by id or number, and its caller.
+/// The lease ids and numbers in a command, and its caller.
 pub(super) struct Shown {
     asker: Arc<Asker>,
     operation: &'static str,

@@ -12,7 +12,7 @@ const END_HEADERS: u8 = 4;
 #[derive(Debug)]
 pub(super) struct Frames {
     state: State,
-    /// The headers of a request have begun and are not complete.
+    /// Whether the headers of a request have begun and are not complete.
     is_open: bool,
 }
 

@@ -381,7 +381,7 @@ mod tests {
             ("GET / HTTP/1.1\r\nx: ", "\n\r\n", false),
             ("GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncookie: ", "\r\n\r\n0\r\n\r\n", true),
             ("GET / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: ", "\r\n\r\n", false),
-            // Nobody sends a length like this, and only its beginning is known.
+            // No client sends a length in this form, and only its start is kept.
             ("GET / HTTP/1.1\r\ncontent-length: ", "\r\n\r\n", false),
         ] {
             for n_piece in [1, 100, 128, 4096] {

@@ -1,7 +1,7 @@
 //! The threads that serve connections.
 //!
-//! A connection stays on one of them, and with it everything done for it but the engine's part: nothing that a request
-//! needs goes from one processor to another, and no two of them ever wait for each other.
+//! A connection stays on one thread, which does all its work except for the engine's part. So no request moves between
+//! processors, and workers never wait for each other.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::wire::Wire;
 use crate::metrics::Metrics;
 use crate::request::Peer;
 
-/// A connection nobody serves yet.
+/// A connection that no worker serves yet.
 pub(super) struct Accepted<P> {
     pub(super) socket: Unserved,
     pub(super) peer: Peer,
@@ -33,7 +33,7 @@ pub(super) struct Accepted<P> {
     pub(super) port: Arc<Port<P>>,
 }
 
-/// What one worker needs.
+/// The resources of one worker.
 pub struct Work<H> {
     /// Answers what comes.
     pub handler: H,
@@ -47,19 +47,19 @@ pub struct Work<H> {
     pub metrics: Arc<Metrics>,
     /// Says when to stop.
     pub stop: watch::Receiver<bool>,
-    /// How long what is in progress may take to finish at the end.
+    /// Time limit for requests in progress when the server stops.
     pub patience: Duration,
 }
 
-/// All of them.
+/// All workers.
 pub struct Workers<P> {
     all: Vec<(mpsc::UnboundedSender<Accepted<P>>, JoinHandle<()>)>,
-    /// Counts on, also beyond their number.
+    /// Number of connections handed out. The next worker is this number modulo the number of workers.
     next: AtomicUsize,
 }
 
 impl<P: Copy + Send + Sync + 'static> Workers<P> {
-    /// Starts one for each piece of work.
+    /// Starts one worker for each item.
     pub fn start<H>(work: impl IntoIterator<Item = Work<H>>) -> io::Result<Self>
     where
         H: Handler<Protocol = P>,
@@ -76,23 +76,23 @@ impl<P: Copy + Send + Sync + 'static> Workers<P> {
         Ok(Self { all, next: AtomicUsize::new(0) })
     }
 
-    /// Gives it to each in turn.
+    /// Hands the connection to the next worker.
     pub(super) fn hand(&self, accepted: Accepted<P>) {
         let worker = self.next.fetch_add(1, Relaxed) % self.all.len();
-        // It listens for as long as it is not told to finish.
+        // Fails only after the worker was told to finish.
         let _ = self.all[worker].0.send(accepted);
     }
 
-    /// Returns when everything in progress is done, or was given up.
+    /// Returns when all requests in progress are done or were aborted.
     pub(super) async fn finish(self) {
         let threads: Vec<_> = self.all.into_iter().map(|(_, thread)| thread).collect();
         let join = || threads.into_iter().for_each(|thread| drop(thread.join()));
-        // A thread that panicked has been told of already.
+        // The panic of a thread was reported already.
         let _ = tokio::task::spawn_blocking(join).await;
     }
 }
 
-/// One worker's life.
+/// Runs one worker.
 async fn serve<H: Handler>(
     work: Work<H>,
     mut accepted: mpsc::UnboundedReceiver<Accepted<H::Protocol>>,
@@ -129,11 +129,11 @@ async fn serve_one<H: Handler>(
     let Accepted { socket, peer, place, port } = accepted;
     let wire = match socket.serve() {
         Ok(socket) => Wire::new(socket),
-        Err(error) => return tracing::warn!(%error, "could not serve a connection"),
+        Err(error) => return tracing::warn!(%error, "cannot serve a connection"),
     };
     wire.set_nodelay();
     if let Err(error) = wire.keep_alive(options.keepalive_timeout) {
-        tracing::debug!(%error, "could not have the system look after a connection");
+        tracing::debug!(%error, "cannot enable keep-alive for a connection");
     }
     let opened = tokio::select! {
         biased;
@@ -146,7 +146,7 @@ async fn serve_one<H: Handler>(
             let n_malformed = certificate.map_or(0, |names| names.n_malformed());
             if n_malformed > 0 {
                 metrics.count_malformed_names(n_malformed);
-                tracing::warn!(%peer, n_malformed, "a client certificate has names that are none");
+                tracing::warn!(%peer, n_malformed, "client certificate has malformed names");
             }
             match (port.protocol, opened.first_line.is_some()) {
                 (Some(protocol), _) => {

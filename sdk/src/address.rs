@@ -252,8 +252,7 @@ impl Drop for Trip<'_> {
 fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
     let invalid = |why: &str| Error::Invalid(format!("{url:?} {why}"));
     if url.is_empty() {
-        let why =
-            "a URL is empty; several are written with one comma in between: http://a,http://b";
+        let why = "a URL is empty; separate several with commas: http://a,http://b";
         return Err(Error::Invalid(why.into()));
     }
     if let Some(path) = unix_path(url) {
@@ -285,7 +284,7 @@ fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
     // Normalizes the URL, so that equal addresses have equal texts.
     let host = uri.host().unwrap_or_default().to_ascii_lowercase();
     if host.is_empty() || !host.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c)) {
-        return Err(invalid("is not a URL; several are written with commas in between"));
+        return Err(invalid("is not a URL; separate several with commas"));
     }
     let scheme = uri.scheme_str().unwrap_or_default();
     let at = match uri.port_u16().filter(|given| *given != port) {
@@ -417,7 +416,7 @@ mod tests {
         };
         assert!(Addresses::new(&[], Ways::default()).is_err());
         for list in ["", ",", "http://a,", "http://a,,http://b", ",http://a"] {
-            assert!(said(list).contains("a URL is empty; several are written"), "{list}");
+            assert!(said(list).contains("a URL is empty; separate several"), "{list}");
         }
         for url in
             ["b", "unix:", "ftp://a", "https://a?x", "http://", "http://a b", "http://c;http://d"]

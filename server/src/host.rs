@@ -1,4 +1,4 @@
-//! What only the server itself knows, beside what every handler can reach ([`App`]).
+//! What only the server itself needs, beside the state that all handlers share ([`App`]).
 
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -24,15 +24,15 @@ pub struct Host(Arc<Shared>);
 #[derive(Clone)]
 pub struct Shared {
     app: App,
-    /// Makes traces, if there are any.
+    /// Creates trace spans; `None` if tracing is off.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// The other servers of a shared store, if there are any.
+    /// Forwards requests to the leader; `None` without a cluster.
     pub(crate) relay: Option<Arc<Relay>>,
-    /// Who they are.
+    /// The servers of the cluster; `None` without a cluster.
     pub(crate) roster: Option<Arc<Roster>>,
-    /// What there was to do lately.
+    /// Samples of recent activity, for charts.
     pub(crate) samples: Arc<Samples>,
-    /// What the next page of a user says.
+    /// Notices that the next page of a user shows once.
     pub(crate) notices: Arc<Notices>,
 }
 
@@ -51,19 +51,20 @@ impl From<App> for Host {
 }
 
 impl Host {
-    /// Shares its store with other servers, if there are any.
+    /// Sets the other servers of the cluster; `None` without a cluster.
     pub(crate) fn with_peers(self, peers: Option<Arc<Peers>>, roster: Option<Arc<Roster>>) -> Self {
         let relay = peers.map(|peers| Arc::new(Relay::new(peers)));
         let shared = Shared::clone(&self.0);
         Self(Arc::new(Shared { roster, ..shared.with_relay(relay) }))
     }
 
-    /// Makes traces, if this is not nothing.
+    /// Sets the tracer; `None` turns tracing off.
     pub(crate) fn with_tracer(self, tracer: Option<Arc<Tracer>>) -> Self {
         Self(Arc::new(Shared { tracer, ..Shared::clone(&self.0) }))
     }
 
-    /// The same for one thread: it shares no counter of references with another, and has a mailbox to look after.
+    /// Clones the state for a worker thread, without reference counts shared between threads. The thread must run the
+    /// mailbox.
     pub(crate) fn for_thread(&self) -> (Self, Mailbox) {
         let (app, mailbox) = self.app.for_thread();
         let relay = self.relay.as_ref().map(|relay| Arc::new(relay.another()));

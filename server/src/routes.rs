@@ -21,14 +21,14 @@ use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::metrics::Format;
 use crate::peer::{self, Relay};
 
-/// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
+/// A leader counts as confirmed if etcd confirmed it within this time. It asks etcd every second.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(2);
-/// So long ago one that follows may have read everything there was.
+/// A follower counts as up to date if it had read all records within this time.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
-/// Metrics do not wait longer than this for what only the engine knows.
+/// Maximum time that `/metrics` waits for the counts per namespace, which only the engine knows.
 const NAMESPACES_MAX: Duration = Duration::from_secs(1);
 
-/// The routes of everything the server answers; the door is in front of them.
+/// Creates the routes of the server. The front end ([`Door`](crate::door::Door)) calls them.
 pub(crate) fn router(host: Host, dialects: &[Dialect]) -> Router {
     let app = App::clone(&host);
     let mut router = Router::new()
@@ -37,7 +37,7 @@ pub(crate) fn router(host: Host, dialects: &[Dialect]) -> Router {
         .route("/readyz", get(readyz))
         .route("/leaderz", get(leaderz))
         .route("/metrics", get(metrics));
-    // Naming one twice is naming it.
+    // A dialect that is named twice counts once.
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
     router = router.merge(console::routes());
     let mut of_dialects = contract::routes(&app, &dialects);
@@ -56,7 +56,7 @@ pub(crate) fn router(host: Host, dialects: &[Dialect]) -> Router {
         .with_state(host)
 }
 
-/// What is at `/`: the console for browsers, and whatever else is there for everybody else.
+/// Routes `/`: browsers get the console, other clients the service at that path, if there is one.
 fn front(host: Host, rest: MethodRouter, is_dav: bool) -> MethodRouter<Host> {
     any(async move |request: Request| {
         let (method, headers) = (request.method(), request.headers());
@@ -72,25 +72,25 @@ fn front(host: Host, rest: MethodRouter, is_dav: bool) -> MethodRouter<Host> {
     })
 }
 
-/// For paths that are nobody's here. Whoever looks for what is switched off is told so.
+/// Answers unknown paths. If the path belongs to a dialect that is off, the message says so.
 async fn nothing_at(State(app): State<Host>, uri: Uri) -> Response {
     let dialect = crate::dialect::of_path(uri.path());
     let first = uri.path().split('/').nth(1).unwrap_or_default();
     let is_named = dialect.words().contains(&first);
     let why = match (dialect.keeps_content(), app.relay.is_some()) {
         (true, true) => {
-            "it keeps content, which would be on one server only of those that share a store (--store)"
+            "it stores content, which would be on only one server of the cluster (--store)"
         }
         (true, false) if is_named => "--dialects does not name it",
         _ => return nothing_here().await,
     };
-    // Whatever is nobody else's could be the path of a file.
+    // Any path without another meaning might be meant as the path of a file.
     let meant = if is_named { ":" } else { ". If a file was meant:" };
     let why = format!("no such path{meant} the dialect {dialect} is off: {why}");
     failure(StatusCode::NOT_FOUND, Code::NotFound, &why)
 }
 
-/// For paths that are nobody's.
+/// Answers unknown paths with 404.
 pub(crate) async fn nothing_here() -> Response {
     failure(StatusCode::NOT_FOUND, Code::NotFound, "no such path")
 }
@@ -103,34 +103,34 @@ async fn healthz() -> Response {
     Json(Health::OK).into_response()
 }
 
-/// Does the engine's loop go round?
+/// Handles `/livez`: checks that the engine's loop is running.
 async fn livez(State(app): State<Host>) -> Response {
-    verdict(app.engine.is_alive(), "the engine does not go round")
+    verdict(app.engine.is_alive(), "the engine is stuck")
 }
 
-/// Does this server answer by itself? One that shares its store with nobody always does.
+/// Handles `/leaderz`: checks that this server answers requests itself. Always succeeds without a cluster.
 async fn leaderz(State(app): State<Host>) -> Response {
     if app.relay.is_none() || app.engine.is_leading() && is_confirmed(&app) {
         return verdict(true, "");
     }
-    let mut response = verdict(false, "this server does not lead at present");
+    let mut response = verdict(false, "this server is not the leader");
     let leader = app.engine.whereabouts().borrow().leader.clone();
     peer::tell_who_leads(leader.as_deref(), &mut response);
     response
 }
 
-/// Is it known that nobody else has taken over?
+/// Returns whether the store has confirmed recently that no other server has taken over.
 fn is_confirmed(app: &App) -> bool {
     app.engine.unconfirmed_for() < UNCONFIRMED_MAX
 }
 
-/// Could something be made durable right now, and will that last?
+/// Handles `/readyz`: checks that the store can commit, and will be able to for a while.
 async fn readyz(State(app): State<Host>, caller: Caller) -> Response {
     if let Some(relay) = app.relay.as_deref().filter(|_| !app.engine.is_stopping()) {
         return ready_among_others(&app, relay).await;
     }
     if app.engine.is_stopping() || app.engine.ask(caller.own(Probe)).await.is_err() {
-        return verdict(false, "nothing can be made durable right now");
+        return verdict(false, "the server cannot commit writes now");
     }
     match app.engine.health().trouble() {
         Some(why) => verdict(false, &why),
@@ -138,18 +138,21 @@ async fn readyz(State(app): State<Host>, caller: Caller) -> Response {
     }
 }
 
-/// Would whoever comes here be answered, by this server or through it?
+/// Checks that a client of this cluster member is served, by this server or by forwarding to the leader.
 async fn ready_among_others(app: &App, relay: &Relay) -> Response {
     if app.engine.health().pulse().is_drained() {
         return verdict(false, "this server is drained (leasehold cluster drain)");
     }
     if app.engine.is_leading() {
-        return verdict(is_confirmed(app), "etcd does not confirm that this server still leads");
+        return verdict(
+            is_confirmed(app),
+            "etcd does not confirm that this server is still the leader",
+        );
     }
     if app.engine.behind_for().is_none_or(|behind| behind > BEHIND_MAX) {
-        return verdict(false, "this server follows, and has not read everything for 5 s");
+        return verdict(false, "this follower has been behind the leader for 5 s");
     }
-    let why = "this server follows, and cannot reach one that leads (see its log if one does)";
+    let why = "this follower cannot reach a leader (if there is one, see this server's log)";
     verdict(relay.is_led(&app.engine).await, why)
 }
 
@@ -194,8 +197,8 @@ async fn metrics(State(app): State<Host>, caller: Caller, request: Request) -> R
     (headers, text).into_response()
 }
 
-/// What there is in each namespace, if whoever asks may know and the engine says so soon. The rest is told without it:
-/// metrics are needed most when something does not work.
+/// Returns the counts per namespace, if the caller is allowed to see them and the engine responds in time. Otherwise
+/// `/metrics` omits them, because metrics are needed most when the engine does not respond.
 async fn namespaces(app: &App, caller: &Caller) -> Option<NamespaceCounts> {
     let n_max = app.http.metrics_namespaces_max;
     if n_max == 0 {

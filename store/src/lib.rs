@@ -200,8 +200,12 @@ impl fmt::Display for Error {
         match self {
             Error::Busy => f.write_str("another process holds the database"),
             Error::Refused(why) => f.write_str(why),
-            Error::Unknown(why) => write!(f, "it is not known what reached the disk: {why}"),
-            Error::Unsettled(why) => write!(f, "it is not known yet what is durable: {why}"),
+            Error::Unknown(why) => write!(
+                f,
+                "cannot tell whether the last write reached the disk: {why}; restart the \
+                server to check"
+            ),
+            Error::Unsettled(why) => write!(f, "cannot tell yet which writes are durable: {why}"),
             Error::Fenced(why) => write!(f, "another server has taken over: {why}"),
         }
     }

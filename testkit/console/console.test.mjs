@@ -105,10 +105,10 @@ test('a lock is revoked with a reason, and not without', limit, async () => {
   assert.match(page.url(), /console\/lock\?/, 'the browser asks for a reason');
   await page.fill('input[name=reason]', 'host is gone');
   await page.click('button:text("Revoke")');
-  await page.waitForSelector('text=Revoked: its holder vm-9 (fencing token 1) has lost it.');
+  await page.waitForSelector('text=Revoked: vm-9 (fencing token 1) no longer holds the lock.');
   await page.reload();
   assert.equal(await page.locator('.note').count(), 0, 'it is said once');
-  assert.match(await text(page, 'ol.timeline'), /vm-9 had it revoked.*host is gone/);
+  assert.match(await text(page, 'ol.timeline'), /vm-9 was revoked.*host is gone/);
   assert.equal((await server.look('stuck')).held, false);
   await close(page);
   const token = (await server.acquire('stuck', 'vm-9')).fencing_token;
@@ -145,7 +145,7 @@ test('what was typed stays while the page goes on being live, if somebody else h
   await page.waitForSelector('[data-part=queue] >> text=vm-3');
   assert.equal(await page.inputValue('input[name=reason]'), 'vm-1 is gone');
   await page.click('button:text("Revoke")');
-  await page.waitForSelector('text=Revoked: its holder vm-2 (fencing token 2) has lost it.');
+  await page.waitForSelector('text=Revoked: vm-2 (fencing token 2) no longer holds the lock.');
   await server.release(await waits);
   page.wrong = page.wrong.filter((wrong) => !/409/.test(wrong));
   await close(page);
@@ -163,10 +163,10 @@ test('a session is ended with a reason, on a page that says what ends', limit, a
   assert.match(page.url(), /sessions\/end/, 'the browser asks for a reason');
   await page.fill('input[name=reason]', 'host is gone');
   await page.click('button:text("End the session")');
-  await page.waitForSelector('.note >> text=of vm-7 was ended: its lease was revoked.');
+  await page.waitForSelector('.note >> text=of vm-7: its lease was revoked.');
   assert.equal((await server.look('of-session')).held, false);
   await page.goto(server.url + lockPage('of-session'));
-  assert.match(await text(page, 'ol.timeline'), /vm-7 had it revoked.*host is gone/);
+  assert.match(await text(page, 'ol.timeline'), /vm-7 was revoked.*host is gone/);
   await close(page);
 });
 
@@ -193,7 +193,7 @@ test('everything can be done with the keyboard', limit, async () => {
   await tabTo('input[name=reason]');
   await page.keyboard.type('by hand');
   await page.keyboard.press('Enter');
-  await page.waitForSelector('text=Revoked: its holder');
+  await page.waitForSelector('text=no longer holds the lock.');
   await close(page);
 });
 
@@ -438,7 +438,7 @@ test('whoever is asked who they are signs in first, and sees only what they may'
   await page.goto(asked.url + lockPage('orders', 'shop'));
   await page.fill('input[name=reason]', 'by an admin');
   await page.click('button:text("Revoke")');
-  await page.waitForSelector('text=Revoked: its holder');
+  await page.waitForSelector('text=no longer holds the lock.');
   page.wrong = page.wrong.filter((wrong) => !/401|403/.test(wrong));
   await close(page);
   await asked.stop();

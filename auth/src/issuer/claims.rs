@@ -46,13 +46,15 @@ impl Claims<'_> {
             Some(named) => is_ours(named).then_some(()),
             None => None,
         }
-        .ok_or("the token is for somebody else: its aud names none of our audiences")
+        .ok_or(
+            "the token is for another audience: its aud contains none of the configured audiences",
+        )
     }
 
     /// Checks the validity period: `exp` is required and `nbf` is honored, both with the configured leeway.
     fn check_time(&self, wall_ms: i64) -> Result<i64, Bad> {
         let leeway = self.config.leeway_ms;
-        let ends = self.instant("exp")?.ok_or("the token does not say when it expires")?;
+        let ends = self.instant("exp")?.ok_or("the token has no expiry time (exp)")?;
         let ends = ends.saturating_add(leeway);
         if wall_ms >= ends {
             return Err("the token has expired");
@@ -91,10 +93,13 @@ impl Claims<'_> {
     ) -> Result<Principal, Bad> {
         let Oidc { name, principal_claim, groups_claim, .. } = self.config;
         let text = |name: &str| self.members.get(name).and_then(Value::as_str);
-        text("sub").filter(|sub| is_name(sub)).ok_or("the token's sub is missing or no name")?;
+        text("sub")
+            .filter(|sub| is_name(sub))
+            .ok_or("the token's sub is missing or not a valid name")?;
         let subject = self.find(principal_claim).and_then(Value::as_str);
         let subject = subject.filter(|subject| is_name(subject));
-        let subject = subject.ok_or("the token's principal claim is missing or no name")?;
+        let subject =
+            subject.ok_or("the token's principal claim is missing or not a valid name")?;
         if principal_claim == "email"
             && self.members.get("email_verified") != Some(&Value::Bool(true))
         {

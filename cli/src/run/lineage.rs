@@ -99,7 +99,7 @@ pub(super) async fn nested(
             // The lock might be available now. But an exclusive request of another client would queue between the two:
             // we would wait for that client, and it would wait for our outer lease.
             _ => {
-                "sharing it a second time could wait for ever behind somebody who waits for the first"
+                "sharing it again might wait indefinitely behind a client that waits for the first share"
             }
         };
         return Ok(Some(format!(

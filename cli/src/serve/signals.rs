@@ -43,7 +43,7 @@ impl Signals {
         let _ = stop.send(());
         let number = self.next_end().await;
         // A second signal skips the graceful shutdown. Acknowledged writes are on disk, as after a SIGKILL.
-        tracing::warn!("a second signal: stopping at once, with requests unanswered");
+        tracing::warn!("second signal: stopping immediately; open requests get no response");
         std::process::exit(i32::from(exit::SIGNAL) + number);
     }
 

@@ -80,7 +80,7 @@ pub(super) async fn patch(dav: &Dav, asked: Asked, body: Body) -> Answer {
 fn too_much(n_max: usize) -> Refusal {
     let why = format!(
         "the properties of one file or folder can have at most {n_max} bytes together (dav-properties-bytes-max), or \
-         less if the file system keeps less with a file; nothing was changed"
+         less if the file system allows less; nothing was changed"
     );
     Refusal::new(StatusCode::INSUFFICIENT_STORAGE, why)
 }

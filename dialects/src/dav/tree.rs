@@ -73,22 +73,19 @@ impl Way {
             return Err(Refusal::forbidden("source and Destination are the same"));
         }
         if asked.path.contains(&to) || to.contains(&asked.path) {
-            return Err(Refusal::forbidden(
-                "neither of source and Destination can be in the other",
-            ));
+            return Err(Refusal::forbidden("source and Destination cannot contain each other"));
         }
         not_root(&to)?;
         let target = asked.caller.permit(ToWrite::new(&dav.app, to.clone()))?;
         let there = dav.find(&target.to_read()).await?;
         if there.is_some() && !overwrites(asked)? {
-            let why =
-                "there is something at the Destination, and Overwrite is F; nothing was changed";
+            let why = "the Destination exists, and Overwrite is F; nothing was changed";
             return Err(Refusal::precondition(why));
         }
         let is_folder = matches!(found, Found::Folder);
         // The protocol permits replacing an existing folder by a file.
         if says_folder && !is_folder && !matches!(there, Some(Found::Folder)) {
-            let why = "Destination ends with / and so is a folder's, but the source is a file";
+            let why = "Destination ends with / like a folder, but the source is a file";
             return Err(Refusal::conflict(why));
         }
         let replaces_folder = there.map(|there| matches!(there, Found::Folder));
@@ -206,7 +203,7 @@ fn done(is_new: bool) -> Response {
 fn not_root(path: &FilePath) -> Result<(), Refusal> {
     match path.segments().next() {
         Some(_) => Ok(()),
-        None => Err(Refusal::forbidden("the topmost folder can be neither removed nor replaced")),
+        None => Err(Refusal::forbidden("the root folder cannot be removed or replaced")),
     }
 }
 
@@ -246,7 +243,7 @@ fn too_many(error: content::Error, n_max: usize) -> Refusal {
 
 fn hidden(right: Right) -> String {
     format!(
-        "there is something in the folder that you have no right to ({right}); nothing was changed"
+        "the folder contains files or folders that you have no right to ({right}); nothing was changed"
     )
 }
 

@@ -52,9 +52,8 @@ struct Address<'a> {
 
 impl<'a> Address<'a> {
     fn of(lfs: &'a Lfs, caller: &'a Caller, way: Way, parts: &Parts) -> Result<Self, Refusal> {
-        let base = base(lfs, caller, parts).ok_or_else(|| {
-            Refusal::invalid("the request does not say in Host by which name it reached the server")
-        })?;
+        let base = base(lfs, caller, parts)
+            .ok_or_else(|| Refusal::invalid("the request has no Host header"))?;
         Ok(Self { lfs, caller, base, way })
     }
 
@@ -124,11 +123,11 @@ pub(super) async fn batch(lfs: &Lfs, asked: Asked) -> Answer {
 fn check(request: &BatchRequest) -> Result<(), Refusal> {
     let transfers = request.transfers.as_deref().unwrap_or_default();
     if !transfers.is_empty() && !transfers.iter().any(|transfer| transfer == BASIC) {
-        return Err(Refusal::unprocessable("transfers: this server knows basic only"));
+        return Err(Refusal::unprocessable("transfers: this server supports only basic"));
     }
     match request.hash_algo.as_deref() {
         None | Some(HASH | "") => Ok(()),
-        Some(_) => Err(Refusal::unprocessable("hash_algo: this server knows sha256 only")),
+        Some(_) => Err(Refusal::unprocessable("hash_algo: this server supports only sha256")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Endpoints for one lock: acquire, renew, release, read and revoke.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,6 +12,7 @@ use leasehold_api::{
 };
 use leasehold_auth::{Caller, Right};
 use leasehold_base::clock::Instant;
+use leasehold_base::duration;
 use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
     Rejection, Release, Renew, Secret, Span, Target, Timestamp, Token, Wait,
@@ -124,7 +126,7 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
             let current = Current::of(*holding);
             let why = match current {
                 Some(_) => "the lock is held",
-                None => "the lock is free, but others wait for it",
+                None => "the lock is free, but other clients wait for it",
             };
             Ok(refuse(app, key, Reason::Held, why, current, retry))
         }
@@ -138,7 +140,7 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
         }
         Rejection::QueueFull { queue_max, holding } => {
             let retry = app.retry.max.as_millis();
-            let why = format!("the queue of this lock is full: {queue_max} may wait (queue-max)");
+            let why = format!("the queue of this lock is full; limit: {queue_max} (queue-max)");
             Ok(refuse(app, key, Reason::QueueFull, why, Current::of(*holding), retry))
         }
         other => Err(other.into()),
@@ -167,20 +169,18 @@ pub(super) fn wait_over(
         deadline: holder.deadline,
         metadata: holder.metadata.clone(),
     });
-    let ms = wait.as_millis();
+    let length = duration::shown(Duration::from_millis(wait.as_millis()));
     let why = match holder {
         _ if app.engine.now().since(app.engine.at(began)) < wait => {
-            format!(
-                "the wait was ended before its {ms} ms (wait_ms) were over: cancelled or revoked"
-            )
+            format!("the wait was cancelled or revoked before its {length} ended")
         }
-        Some(_) => format!("the lock was not free within {ms} ms (wait_ms)"),
+        Some(_) => format!("the lock was not free within {length}"),
         None if view.n_waiting > 0 => {
             format!(
-                "the lock was not granted within {ms} ms (wait_ms): it is free, but others wait for it"
+                "the lock was not granted within {length}; it is free, but other clients wait for it"
             )
         }
-        None => format!("the lock was not granted within {ms} ms (wait_ms)"),
+        None => format!("the lock was not granted within {length}"),
     };
     refuse(app, key, Reason::WaitTimeout, why, current, retry)
 }

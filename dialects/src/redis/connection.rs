@@ -145,7 +145,7 @@ fn wrong(party: &Party, name: &'static str, reply: Reply) -> Reply {
         }
     }
     if let ("eval" | "script", Reply::Error(why)) = (name, &reply) {
-        tracing::info!(why, "redis: a client's script is not run");
+        tracing::info!(why, "redis: refused an unknown script");
     }
     reply
 }
@@ -164,7 +164,7 @@ fn admit(party: &mut Party, name: &'static str, command: &Command<'_>) -> Result
     if party.visitor.is_restricted {
         return Err(Reply::error(format_args!(
             "max number of clients reached: {} in total (connections-max), {} from one address \
-             (connections-per-peer-max). Only what extends or releases a lock is answered on this connection",
+             (connections-per-peer-max). This connection accepts only commands that extend or release a lock",
             app.http.connections_max, app.http.connections_per_peer_max
         )));
     }

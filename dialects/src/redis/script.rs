@@ -153,7 +153,7 @@ mod tests {
 
     /// The script from the Redis documentation, with different white space and comments.
     const DOCUMENTED: &str = "
-        -- only whoever set it
+        -- only the client that set it
         if redis.call('GET', KEYS[1]) == ARGV[1]
         then return redis.call('DEL', KEYS[1]); -- it is gone
         else return 0; end";

@@ -120,7 +120,7 @@ impl LockInfo {
             ("Path", path),
         ] {
             if text.contains(char::is_control) {
-                return Err(format!("{name}: has a control character, and is shown to others"));
+                return Err(format!("{name}: must not contain control characters"));
             }
         }
         if id.is_empty() { Err("ID: is empty".into()) } else { Ok(()) }

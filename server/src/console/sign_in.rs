@@ -80,7 +80,7 @@ impl<'a> Desk<'a> {
     fn of(app: &'a Host, parts: &Parts) -> Result<Self, Refused> {
         let both = app.auth.authority().zip(app.auth.sign_ins());
         let Some((authority, sign_ins)) = both else {
-            let text = "Authentication is off: nobody is asked who they are.";
+            let text = "Authentication is off: clients are not authenticated.";
             return Err(words(
                 StatusCode::OK,
                 html! { p { (text) } p { a href=(HOME) { "Go to the locks" } } },
@@ -95,7 +95,7 @@ impl<'a> Desk<'a> {
         if self.is_private {
             return Ok(());
         }
-        let text = "Signing in needs TLS: https, or a proxy of --trusted-proxies that says so (X-Forwarded-Proto).";
+        let text = "Signing in needs TLS: https, or a proxy of --trusted-proxies that reports it (X-Forwarded-Proto).";
         Err(words(StatusCode::BAD_REQUEST, html! { p { (text) } }))
     }
 }
@@ -123,7 +123,7 @@ async fn entrance(app: &Host, parts: &Parts) -> Result<Response, Refused> {
     let found = desk.authority.issuers().iter().find(|issuer| *issuer.config().name == *with);
     let login = found.and_then(|issuer| Some((issuer, issuer.config().login.as_ref()?)));
     let Some((issuer, login)) = login else {
-        return Err(failed(StatusCode::NOT_FOUND, "Nobody can sign in with this."));
+        return Err(failed(StatusCode::NOT_FOUND, "You cannot sign in with this."));
     };
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
@@ -140,7 +140,7 @@ async fn entrance(app: &Host, parts: &Parts) -> Result<Response, Refused> {
     let sign_in::attempt::Attempt { state, nonce, verifier, .. } = &attempt;
     let away = issuer.entrance(login, state, nonce, verifier).await.map_err(|why| {
         tracing::warn!(issuer = issuer.config().issuer, why, "nobody can sign in");
-        failed(StatusCode::SERVICE_UNAVAILABLE, "The issuer does not answer now. Try again later.")
+        failed(StatusCode::SERVICE_UNAVAILABLE, "The issuer does not respond. Try again later.")
     })?;
     let sealed = desk.sign_ins.attempts().seal(&attempt);
     Ok(see_other(&away, &[cookie::attempt(&sealed, LASTS_SECONDS)]))
@@ -175,7 +175,7 @@ fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode
             Greeting::SignedIn(who) => {
                 p.note { "You are signed in as " (name(who)) ". " a href=(Text(to)) { "Go on" } }
                 form method="post" action="/console/sign-out" { button { "Sign out" } }
-                p.dim { "Or sign in as somebody else:" }
+                p.dim { "Or sign in as another user:" }
             }
         }
         @for (href, own) in entrances {
@@ -216,7 +216,7 @@ async fn by_key(app: &Host, parts: &Parts, body: Body) -> Result<Response, Refus
         let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
         return Err(match app.auth.take_failure(from, app.engine.at(arrival.received)) {
             Ok(()) => {
-                let wrong = Greeting::Wrong("This API key is not known.");
+                let wrong = Greeting::Wrong("Unknown API key.");
                 choice(&desk, to, &wrong, StatusCode::UNAUTHORIZED).into()
             }
             Err(denied) => too_often(denied),
@@ -257,7 +257,7 @@ async fn come_back(app: &Host, parts: &Parts) -> Result<Response, Refused> {
     desk.check_private()?;
     let CameBack { code, state, iss, error } = query(&parts.uri)?;
     let unexpected = || {
-        let why = "This sign-in was not begun with this browser, is over, or took longer than ten minutes.";
+        let why = "This sign-in was started in another browser, has ended, or took longer than ten minutes.";
         failed(StatusCode::BAD_REQUEST, why)
     };
     let attempt = cookie::only(&parts.headers, cookie::ATTEMPT).ok().flatten();
@@ -332,7 +332,7 @@ fn local(to: Option<&str>) -> &str {
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
     let parsed = axum::extract::Query::try_from_uri(uri);
     let parsed = parsed.map(|axum::extract::Query(asked)| asked);
-    parsed.map_err(|_| failed(StatusCode::BAD_REQUEST, "The query of this address is not right."))
+    parsed.map_err(|_| failed(StatusCode::BAD_REQUEST, "The query of this address is invalid."))
 }
 
 fn failed(status: StatusCode, why: &str) -> Refused {
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_elsewhere() {
+    fn redirects_stay_on_this_server() {
         for to in ["/", "/console", "/lock/page?x=1#a", "/a//b"] {
             assert_eq!(local(Some(to)), to);
         }

@@ -9,6 +9,7 @@ mod admit;
 mod area;
 mod elsewhere;
 mod follow;
+mod large;
 mod record;
 
 use std::sync::Arc;
@@ -122,7 +123,15 @@ impl Door {
                 || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
             let client = Client::of(&caller, || app.http.network_of(from()));
             visitor.is_restricted |= !stream.enter(&client);
+            if !stream.enter_head(&client) && Vital::of(&request) == Vital::Never {
+                app.metrics.engine.refusals.count("heads-total-bytes-max");
+                return Answer::head_too_large();
+            }
+            if let Err(crowded) = large::enter_body(app, &visitor, &client, &request) {
+                return (*crowded).into();
+            }
         }
+        let reader = large::reader(app, &visitor, &caller, &request);
         let received = received.unwrap_or_else(|| app.engine.instant());
         let mut arrival = Arrival::new(ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
@@ -131,6 +140,7 @@ impl Door {
         let origin = cors::allowed(request.headers(), &app.http.cors_origins);
         let (route, mut answer) =
             self.0.serve(&visitor, arrival, identified, request).instrument(span.clone()).await;
+        answer = large::count(app, reader, answer);
         span.in_scope(|| recorder.end(call, &route, answer.response.status()));
         if let Some(followed) = followed {
             followed.end(app, &route, answer.response.status());
@@ -373,7 +383,7 @@ fn is_basic(challenge: &HeaderValue) -> bool {
 }
 
 fn only_metrics() -> Response {
-    let why = "this address answers only /metrics and health checks (metrics-listen)";
+    let why = "this address serves only /metrics and health checks (metrics-listen)";
     app::failure(StatusCode::NOT_FOUND, Code::NotFound, why)
 }
 

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::again::Source;
 use super::hop::Hop;
-use super::refusal::{lost, nobody_leads, not_leading, stranger, uncertified};
+use super::refusal::{lost, no_leader, not_leading, stranger, uncertified};
 use super::repeat::{AGAIN_AFTER, Doubt, Ended, ended, is_repeatable_wait};
 use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
@@ -278,7 +278,7 @@ impl Relay {
         let held_ms = held_ms.filter(|_| !mutant!(HeldTimeIgnored)).unwrap_or(0);
         let id = number(&ID, request.headers_mut());
         let (Some(hop), Some(id)) = (Hop::decode(hop.as_bytes()), id) else {
-            let why = "the other server speaks another version";
+            let why = "the other server has another version";
             return failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why).into();
         };
         if !engine.is_leading() {
@@ -357,7 +357,7 @@ impl Passed {
 
     /// Returns the response if no leader answers.
     fn in_vain(&self) -> Response {
-        if self.doubt.is_left() { lost(false) } else { nobody_leads() }
+        if self.doubt.is_left() { lost(false) } else { no_leader() }
     }
 
     /// Answers the request here, because this server has become the leader.
@@ -367,7 +367,7 @@ impl Passed {
             Some(body) => {
                 door.attend(visitor, Request::from_parts(head, body), Some(received)).await
             }
-            None => nobody_leads().into(),
+            None => no_leader().into(),
         }
     }
 

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_delivered_is_given_back_once() {
+    fn an_undelivered_grant_is_released_once() {
         let (under_way, n_back) = (UnderWay::default(), Arc::new(AtomicUsize::new(0)));
         drop(under_way.begin(1).grants(guard(&n_back)));
         assert_eq!(n_back.load(Relaxed), 1);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_of_two_requests_is_given_back_once_both_are_given_up() {
+    fn a_grant_of_two_requests_is_released_once_both_are_abandoned() {
         let (under_way, n_back) = (UnderWay::default(), Arc::new(AtomicUsize::new(0)));
         let (one, two) = guard(&n_back).split();
         answered(&under_way, 1, one);

@@ -119,13 +119,13 @@ impl Uplink {
                 if error.take_message().is_some() {
                     return Sent::Unsent;
                 }
-                tracing::debug!(error = %error.into_error(), "an answer of the leader was lost");
+                tracing::debug!(error = %error.into_error(), "a response of the leader was lost");
                 Sent::Lost(Loss { uplink: self.clone(), there: there.clone(), id })
             }
         }
     }
 
-    /// Opens a connection to that server if there is none, and returns the error if that fails.
+    /// Opens a connection to that server unless there is one already, and returns the error if that fails.
     pub(super) async fn reach(&self, there: &Peering) -> io::Result<()> {
         self.connect(there).await.map(drop)
     }
@@ -167,7 +167,7 @@ impl Uplink {
             *said = Some(now);
             tracing::warn!(
                 there = %there.address,
-                "the leader has another peer secret (peer-secret-file): nothing can be passed on to it"
+                "the leader has another peer secret (peer-secret-file); cannot forward requests"
             );
         }
     }
@@ -188,7 +188,7 @@ impl Uplink {
         loop {
             let _turn = turns.lock().await;
             if Instant::now() >= until {
-                tracing::debug!("the leader could not be told that a client is gone");
+                tracing::debug!("cannot report to the leader that a client disconnected");
                 return;
             }
             if self.is_told(there, path).await {

@@ -83,13 +83,13 @@ pub fn hang() -> Result<(), String> {
     world.end_at = HANGS.1;
     world.run();
     let leads = |world: &World| world.nodes.iter().position(Node::leads);
-    let Some(leader) = leads(&world) else { return Err("nobody leads at all".into()) };
+    let Some(leader) = leads(&world) else { return Err("no server leads".into()) };
     world.stalls(leader, "engine", NEVER);
     let known = world.journal.n_epochs;
     world.end_at = HANGS.2;
     world.run();
     let others = world.journal.n_epochs - known;
-    if others == 0 { Err(format!("n{leader} hangs, and nobody else leads")) } else { Ok(()) }
+    if others == 0 { Err(format!("n{leader} hangs, and no other server leads")) } else { Ok(()) }
 }
 
 /// The seed of the run, the time at which the engine hangs, and the time by which another server must lead.
@@ -251,7 +251,7 @@ impl World {
         let history: &mut History = &mut self.crowd.history;
         if self.put_back_at.is_some() {
             if !is_rewound {
-                history.unseen.push((now, "nobody noticed that etcd was put back".into()));
+                history.unseen.push((now, "no server noticed that etcd was rolled back".into()));
             }
             // No server leads until an operator restores the store, so these requests get no response.
             for operation in &mut history.operations {
@@ -263,7 +263,7 @@ impl World {
             history.refusals.push((now, "a node takes etcd for put back, and it was not".into()));
         }
         if !self.nodes.iter().any(Node::leads) {
-            history.refusals.push((now, "nobody leads in the end".into()));
+            history.refusals.push((now, "no server leads in the end".into()));
         }
     }
 

@@ -107,7 +107,7 @@ impl Operator {
     /// Makes the leader step down and not lead again for a while. Returns its name.
     pub fn step_down(&self) -> Result<String, Error> {
         let leader = self.look()?.leader;
-        let leader = leader.ok_or_else(|| Error::Refused("nobody leads at present".into()))?;
+        let leader = leader.ok_or_else(|| Error::Refused("the cluster has no leader".into()))?;
         let lease = self.cluster.lease_grant(STEP_DOWN_TTL).map_err(unreachable)?.id;
         self.put(self.keys.drain(&leader.node), Drained::OfLeading.word(), lease)?;
         Ok(leader.node)
@@ -141,7 +141,7 @@ impl Operator {
     pub fn forget(&self, node: &str) -> Result<(), Error> {
         let status = self.look()?;
         if status.is_leader(node) {
-            return Err(Error::Refused(format!("{node} leads: stop it first")));
+            return Err(Error::Refused(format!("{node} is the leader; stop it first")));
         }
         self.check_known(node, &status)?;
         let txn = Txn::default();
@@ -162,7 +162,7 @@ impl Operator {
         let leads = decoded::<LeaderValue>(answer.found(LEADER))?.map(|leader| leader.node);
         if let Some(leads) = leads.filter(|leads| !nodes.iter().any(|node| node.node == *leads)) {
             return Err(Error::Refused(format!(
-                "{leads} leads, and does not say which formats it can read: wait a moment, or upgrade it"
+                "the leader {leads} does not report which formats it can read; wait a moment, or upgrade it"
             )));
         }
         let old = nodes.iter().filter(|node| !node.formats.contains(&FORMAT));
@@ -170,7 +170,7 @@ impl Operator {
             old.map(|node| format!("{} (version {})", node.node, node.version)).collect();
         if !old.is_empty() {
             return Err(Error::Refused(format!(
-                "format {FORMAT} cannot be read by {}: upgrade every server first, or forget those that are gone \
+                "{} cannot read format {FORMAT}; upgrade all servers first, or remove those that will not return \
                  (leasehold cluster forget-node)",
                 old.join(", ")
             )));
@@ -178,7 +178,7 @@ impl Operator {
         // The conditions make sure that no other server has taken over since the nodes were read, and that no restore
         // has happened.
         let leader = answer.found(LEADER).ok_or_else(|| {
-            Error::Refused("nobody leads at present: start the servers first".into())
+            Error::Refused("the cluster has no leader; start the servers first".into())
         })?;
         let from = id.format;
         let bytes = value::encode(&Id { format: FORMAT, ..id });
@@ -189,7 +189,8 @@ impl Operator {
             .when(self.keys.leader(), When::Is(&leader.value))
             .then(Op::Put(self.keys.id(), bytes.clone(), 0));
         let put = guard::put_once(&*self.cluster, txn, (self.keys.id(), &bytes));
-        let changed = || Error::Refused("another server leads meanwhile: try again".into());
+        let changed =
+            || Error::Refused("the leader changed during the operation; try again".into());
         put.map_err(unreachable)?.map(|_| (from, FORMAT)).ok_or_else(changed)
     }
 
@@ -236,16 +237,16 @@ impl Operator {
         let found = found?;
         let is_seat = found.key == self.keys.leader();
         let why = match serde_json::from_slice(&found.value) {
-            Ok(_) if is_seat && found.lease == 0 => "it has no lease: no server keeps it".into(),
+            Ok(_) if is_seat && found.lease == 0 => "it has no lease: no server renews it".into(),
             Ok(read) => return Some(read),
             Err(error) => error.to_string(),
         };
         let remedy = match self.keys.name_under("node", &found.key) {
             Some(node) => format!("leasehold cluster forget-node {node} deletes it"),
             None if is_seat && found.lease == 0 => {
-                "nobody can lead while it is there: leasehold cluster step-down deletes it".into()
+                "no server can lead while it exists; leasehold cluster step-down deletes it".into()
             }
-            None if is_seat => "it is gone once whoever keeps it has ended".into(),
+            None if is_seat => "it disappears when the server that renews it ends".into(),
             None => "restore a backup: leasehold restore BACKUP --store ...".into(),
         };
         let key = String::from_utf8_lossy(&found.key).into_owned();
@@ -292,14 +293,16 @@ impl Operator {
         let answers = self.cluster.endpoints().into_iter().zip(self.cluster.status());
         let said = answers.map(|(endpoint, answer)| match answer {
             Ok(status) if status.leader == 0 => {
-                format!("{endpoint} answers and knows of no leader: too few others are there")
+                format!("{endpoint} responds but has no leader: too few members are available")
             }
             Ok(_) => format!("{endpoint} answers"),
-            Err(error) if error.kind == Kind::Denied => format!("{endpoint} refuses us"),
-            Err(_) => format!("{endpoint} does not answer"),
+            Err(error) if error.kind == Kind::Denied => {
+                format!("{endpoint} rejects the credentials")
+            }
+            Err(_) => format!("{endpoint} does not respond"),
         });
         let said: Vec<_> = said.collect();
-        Error::Refused(format!("{silent}. The members of etcd: {}", said.join("; ")))
+        Error::Refused(format!("{silent}. The etcd members: {}", said.join("; ")))
     }
 
     fn put(&self, key: Vec<u8>, word: &str, lease: i64) -> Result<(), Error> {
@@ -332,5 +335,5 @@ fn unreachable(error: leasehold_etcd::Error) -> Error {
 
 fn unknown(node: &str, status: &Status) -> Error {
     let known: Vec<_> = status.nodes.iter().map(|known| known.node.as_str()).collect();
-    Error::Refused(format!("there is no server {node:?}; there are: {}", known.join(", ")))
+    Error::Refused(format!("no server is named {node:?}; servers: {}", known.join(", ")))
 }

@@ -30,16 +30,16 @@ pub(super) fn missing(
         .then(Op::Count(records.0, records.1))
         .then(Op::Count(pieces.0, pieces.1));
     let found = cluster.txn(txn.request()).map_err(|error| error.to_string())?;
-    let head = found.found(HEAD).ok_or("the head of the journal is gone")?;
+    let head = found.found(HEAD).ok_or("the journal head is missing")?;
     let head: HeadValue = value::decode(&head.key, &head.value)?;
     if let Some(manifest) = manifest {
         let put = found.found(MANIFEST).map(|found| found.value.as_slice());
         if put != Some(&value::encode(manifest)) {
-            return Ok(Some("the manifest of the snapshot is not the one that was put".into()));
+            return Ok(Some("the snapshot manifest is not the one that was written".into()));
         }
         let (n_pieces, n_found) = (manifest.n_chunks, found.n_found(PIECES));
         if n_found != n_pieces {
-            return Ok(Some(format!("{n_found} of {n_pieces} pieces of the snapshot are there")));
+            return Ok(Some(format!("only {n_found} of {n_pieces} pieces of the snapshot exist")));
         }
     }
     let first = found.found(FIRST).and_then(|slot| keys.seq_of(&slot.key));
@@ -47,6 +47,6 @@ pub(super) fn missing(
     let first = first.unwrap_or(head.seq + 1).min(through + 1);
     let (n_records, n_found) = ((head.seq + 1).saturating_sub(first), found.n_found(RECORDS));
     let is_whole = n_found == n_records;
-    let words = || format!("{n_found} of {n_records} journal records are there");
+    let words = || format!("only {n_found} of {n_records} journal records exist");
     Ok((!is_whole).then(words))
 }

@@ -30,18 +30,18 @@ pub(super) struct Chair<'a> {
 }
 
 impl<'a> Chair<'a> {
-    /// Takes the leader key, unless a server holds it or one of the keys `nobody_may` exists.
+    /// Takes the leader key, unless a server holds it or one of the keys `vetoes` exists.
     pub(super) fn take(
         cluster: &'a dyn Cluster,
         keys: &'a Keys,
         what_for: &str,
-        nobody_may: &[Vec<u8>],
+        vetoes: &[Vec<u8>],
     ) -> Result<Self, Error> {
         let leader = LeaderValue::new(&format!("leasehold {what_for}"), "");
         let taken = if mutant!(RestoreWithoutSeat) {
             Some((Tenure { created_at: 0, value: Vec::new() }, Lease { id: 0, ttl: TTL }))
         } else {
-            campaign(cluster, keys, TTL, &leader, nobody_may).map_err(Error::Refused)?
+            campaign(cluster, keys, TTL, &leader, vetoes).map_err(Error::Refused)?
         };
         let (tenure, lease) = taken.ok_or_else(|| occupied(cluster, keys))?;
         Ok(Self { cluster, keys, tenure, lease, kept_at: Cell::new(Instant::now()) })
@@ -88,7 +88,7 @@ impl<'a> Chair<'a> {
         let put = put_once(self.cluster, txn, (keys.id(), &id));
         let put = put.map_err(|error| {
             Error::Unknown(format!(
-                "{error}. It is not known whether it was done: look, and repeat it if not"
+                "{error}; the operation might have taken effect: check, and repeat it if not"
             ))
         })?;
         let Some(at) = put else { return Ok(None) };
@@ -129,32 +129,31 @@ fn occupied(cluster: &dyn Cluster, keys: &Keys) -> Error {
         .request();
     let prefix = keys.prefix();
     let Ok(answer) = cluster.txn(read) else {
-        return Error::Refused("the seat cannot be had, and etcd does not say why".into());
+        return Error::Refused("cannot become leader; etcd reports no cause".into());
     };
     let found = answer.found(0);
     if found.is_some_and(|found| found.lease == 0) {
         let key = String::from_utf8_lossy(&keys.leader()).into_owned();
         return Error::Refused(format!(
-            "no server keeps the key {key}, and nobody can lead while it is there: leasehold cluster step-down \
-             deletes it"
+            "the leader key {key} is stale: no server renews it, and no server can lead while it exists; leasehold \
+             cluster step-down deletes it"
         ));
     }
     let leader =
         found.and_then(|found| value::decode::<LeaderValue>(&found.key, &found.value).ok());
     Error::Refused(match leader {
         Some(leader) => format!(
-            "{} leads the store under {prefix}: stop every server of it first, or pause them (leasehold cluster pause) \
-             and have it step down (leasehold cluster step-down)",
+            "{} leads the store under {prefix}; first stop all its servers, or run leasehold cluster pause and \
+             leasehold cluster step-down",
             leader.node
         ),
         None if answer.found(1).is_some() => format!(
-            "the store under {prefix} was put back to an earlier state (key rewound): `leasehold restore --store` first"
+            "the store under {prefix} was rolled back to an earlier state (key rewound); run `leasehold restore \
+             --store` first"
         ),
         None if answer.found(2).is_some() => {
             format!("the store under {prefix} has moved elsewhere (key closed)")
         }
-        None => format!(
-            "somebody else took the seat of the store under {prefix} for a moment: try again"
-        ),
+        None => format!("another process led the store under {prefix} for a moment; try again"),
     })
 }

@@ -32,7 +32,7 @@ impl Compaction {
             return;
         }
         if let Err(error) = self.compact(cluster) {
-            tracing::debug!(%error, "etcd was not compacted");
+            tracing::debug!(%error, "cannot compact etcd");
         }
     }
 

@@ -102,7 +102,7 @@ impl Follower {
         for slot in slots {
             let name = || String::from_utf8_lossy(&slot.key).into_owned();
             let seq = keys.seq_of(&slot.key);
-            let seq = seq.ok_or_else(|| Broken::Damaged(format!("{} is no record", name())))?;
+            let seq = seq.ok_or_else(|| Broken::Damaged(format!("{} is not a record", name())))?;
             let record = self.chain.read(seq, &slot.value)?;
             self.read.add(slot.value.len());
             let mut facts: Vec<Fact> = Vec::new();

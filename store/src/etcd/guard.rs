@@ -111,10 +111,12 @@ impl Guard {
         if !leader.is_some_and(|leader| self.tenure.is(leader)) {
             return Verdict::Lost(match leader {
                 Some(leader) => match value::decode::<LeaderValue>(&leader.key, &leader.value) {
-                    Ok(LeaderValue { node, address, .. }) => format!("{node} leads, at {address}"),
+                    Ok(LeaderValue { node, address, .. }) => {
+                        format!("{node} is the leader, at {address}")
+                    }
                     Err(why) => why,
                 },
-                None => "nobody leads; the seat was lost".into(),
+                None => "the cluster has no leader; leadership was lost".into(),
             });
         }
         let head = answer.found(HEAD);
@@ -125,7 +127,7 @@ impl Guard {
             return Verdict::DoneBefore(head.mod_revision);
         }
         if answer.found(REWOUND).is_some() {
-            return Verdict::Astray("etcd was put back to an earlier state".into());
+            return Verdict::Astray("etcd was rolled back to an earlier state".into());
         }
         let head = head.map(|head| String::from_utf8_lossy(&head.value).into_owned());
         Verdict::Astray(format!("the head of the journal is {head:?}"))

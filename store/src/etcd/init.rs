@@ -59,7 +59,7 @@ pub fn init(cluster: &dyn Cluster, prefix: &str) -> Result<(), Error> {
 pub(super) fn taken(keys: &Keys, n_keys: i64) -> Error {
     let prefix = keys.prefix();
     Error::Refused(format!(
-        "there is something under {prefix} in etcd already ({n_keys} keys): a store is made where nothing is"
+        "{prefix} is not empty in etcd ({n_keys} keys); choose an unused prefix"
     ))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn check_apart(cluster: &dyn Cluster, keys: &Keys) -> Result<(), Erro
     };
     let Some(n) = (0..around.len()).find(is_store) else { return Ok(()) };
     Err(Error::Refused(format!(
-        "{} is among the keys of the store under {}: a store needs a prefix of its own, such as {}",
+        "{} is inside the store under {}; choose a separate prefix, such as {}",
         keys.prefix(),
         around[n].prefix(),
         keys.beside()
@@ -99,8 +99,8 @@ pub(super) fn read(keys: &Keys, found: &KeyValue) -> Result<Id, String> {
     serde_json::from_slice(&found.value).map_err(|error| {
         let key = String::from_utf8_lossy(&found.key);
         format!(
-            "the value of {key}, which says what store is under {}, cannot be read: {error}. Stop every server, delete \
-             it (etcdctl del {key}) and restore a backup (leasehold restore BACKUP --store ...)",
+            "cannot read the value of {key}, which identifies the store under {}: {error}. Stop all servers, delete \
+             the key (etcdctl del {key}) and restore a backup (leasehold restore BACKUP --store ...)",
             keys.prefix()
         )
     })
@@ -112,8 +112,8 @@ pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "the store under {} has format {}, and this program (version {}) reads only formats up to {FORMAT}: it neither \
-         leads nor follows. Install a newer version on this machine",
+        "the store under {} has format {}, but this program (version {}) reads only formats up to {FORMAT}, so it can \
+         neither lead nor follow; install a newer version on this machine",
         keys.prefix(),
         id.format,
         env!("CARGO_PKG_VERSION")
@@ -124,7 +124,7 @@ pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
 pub(super) fn missing(keys: &Keys) -> Error {
     Error::Refused(format!(
         "there is no store under {} in etcd. If there was one, restore a backup of it (leasehold restore BACKUP \
-         --store ...); `leasehold init --store` makes one whose tokens begin at 1",
+         --store ...); otherwise create one, whose tokens start at 1 (leasehold init --store)",
         keys.prefix()
     ))
 }
@@ -132,8 +132,8 @@ pub(super) fn missing(keys: &Keys) -> Error {
 /// Returns the error for a store that does not exist but that this server remembers.
 pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
     Error::Refused(format!(
-        "there is no store under {} in etcd, and this server remembers {noted}: restore a backup of it (leasehold \
-         restore BACKUP --store ...). A store made anew would grant the same tokens again",
+        "there is no store under {} in etcd, but this server has seen {noted}; restore a backup of it (leasehold \
+         restore BACKUP --store ...). A new store would grant the same tokens again",
         keys.prefix()
     ))
 }
@@ -142,9 +142,9 @@ pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
 pub(super) fn foreign(data: &Path, keys: &Keys, noted: &Noted, id: &Id) -> Error {
     let (data, prefix, store) = (data.display(), keys.prefix(), &id.store);
     Error::Refused(format!(
-        "{data} belongs to a node of another store: it remembers {noted}, and under {prefix} in etcd is {store}. If \
-         that one was made because the other was lost, it grants the same tokens again: stop every server, delete it \
-         (etcdctl del --prefix {prefix}) and restore a backup of the other one (leasehold restore BACKUP --store ...). \
-         If this server is to be one of {store}, give it an empty folder (--data)"
+        "{data} belongs to another store: it has a record of {noted}, but {prefix} in etcd contains {store}. If that \
+         store was created because the other was lost, it grants the same tokens again: stop all servers, delete it \
+         (etcdctl del --prefix {prefix}) and restore a backup of the other one (leasehold restore BACKUP --store \
+         ...). If this server should join {store}, give it an empty data directory (--data)"
     ))
 }

@@ -96,7 +96,7 @@ fn keep(
         memory.note_own(place);
         compaction.iter_mut().for_each(|compaction| compaction.tend(cluster));
         if is_stuck && !mutant!(KeptThoughStuck) {
-            tracing::error!("the writer hangs; the seat is not kept");
+            tracing::error!("writer is stuck; not renewing leadership");
             continue;
         }
         for _ in 0..cluster.n_members() {
@@ -107,10 +107,10 @@ fn keep(
                 }
                 Err(error) if error.kind == Kind::LeaseGone => {
                     // The writer finds out by itself, because its transactions compare the leader key.
-                    tracing::warn!("the lease of the seat is over");
+                    tracing::warn!("the leadership lease has expired");
                     break;
                 }
-                Err(error) => tracing::debug!(%error, "the seat could not be kept"),
+                Err(error) => tracing::debug!(%error, "cannot renew leadership"),
             }
         }
         // This runs after the renewal, so that however long it takes, it does not cost the leadership.
@@ -122,6 +122,6 @@ fn keep(
     memory.flush();
     // With the lease revoked, the next leader does not have to wait until it expires.
     if let Err(error) = cluster.lease_revoke(lease.id) {
-        tracing::debug!(%error, "the lease of the seat was not given back");
+        tracing::debug!(%error, "cannot release the leadership lease");
     }
 }

@@ -100,13 +100,14 @@ impl Look {
     pub(super) fn head(&self, keys: &Keys) -> Result<Place, Error> {
         let wiped = || {
             format!(
-                "the store under {} is gone from etcd: restore a backup of it (leasehold restore BACKUP --store ...)",
+                "the store under {} is missing from etcd; restore a backup of it (leasehold restore BACKUP --store \
+                 ...)",
                 keys.prefix()
             )
         };
         let found = self.answer.found(HEAD).ok_or_else(|| Error::Refused(wiped()))?;
         let head: HeadValue = value::decode(&found.key, &found.value).map_err(Error::Refused)?;
-        head.place().ok_or_else(|| Error::Refused("the head of the journal is no head".into()))
+        head.place().ok_or_else(|| Error::Refused("the journal head is malformed".into()))
     }
 
     /// Returns the revision in which the head was last put.

@@ -168,14 +168,16 @@ impl Card {
                 Ok(theirs) => return Err(Claim::Taken(self.taken(&theirs))),
                 // No server wrote this value, and no server keeps the key.
                 Err(why) if found.lease == 0 => {
-                    tracing::warn!(%why, "the key of this server is put anew");
+                    tracing::warn!(%why, "re-registering this server in etcd");
                 }
                 Err(why) => return Err(Claim::Taken(why)),
             }
             let is_as_found = When::Is(&found.value);
             let txn = Txn::default().when(self.key.clone(), is_as_found).then(put()).request();
             if !cluster.txn(txn).map_err(unknown)?.succeeded {
-                return Err(Claim::Unknown("the key of this node changes".into()));
+                return Err(Claim::Unknown(
+                    "updating the registration of this server in etcd".into(),
+                ));
             }
         }
         (self.put, self.lease) = (Some(bytes), lease);
@@ -191,8 +193,9 @@ impl Card {
         let NodeValue { address, version, .. } = theirs;
         let name = &self.node;
         format!(
-            "another server is called {name} (node-name): it is at {address} and runs {version}. Give one of them \
-             another name; each needs a data folder of its own. One that is gone is forgotten after {NODE_TTL} s"
+            "another server has the name {name} (node-name), at {address}, version {version}. Give one of them \
+             another name; each needs its own data directory. If that server has ended, its name is free again after \
+             {NODE_TTL} s"
         )
     }
 
@@ -240,16 +243,16 @@ fn keep(
         match card.keep(cluster, (progress.0.load(Relaxed), behind_s), unreached) {
             Ok(()) => {
                 if shared.state().lost.take().is_some() {
-                    tracing::info!("the name of this server is its own again: it goes on");
+                    tracing::info!("the name of this server is unique again; continuing");
                 }
             }
             Err(Claim::Unknown(why)) => {
                 // It is unknown whether the last write took effect. The next claim compares the key's value.
-                tracing::debug!(%why, "the key of this node could not be kept");
+                tracing::debug!(%why, "cannot renew the registration of this server in etcd");
             }
             Err(Claim::Taken(why)) => {
                 if shared.state().lost.is_none() {
-                    tracing::error!(%why, "this server neither follows nor leads until that one is gone");
+                    tracing::error!(%why, "this server neither follows nor leads until the other one ends");
                 }
                 shared.state().lost = Some(why);
             }

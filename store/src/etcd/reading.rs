@@ -66,7 +66,7 @@ impl From<Error> for Unread {
 
 impl<'a> Reading<'a> {
     /// Returns the parameters of a read by no particular node.
-    pub(super) fn of_nobody(
+    pub(super) fn without_server(
         cluster: &'a dyn Cluster,
         keys: &'a Keys,
         clock: &'a dyn Clock,
@@ -156,7 +156,7 @@ impl<'a> Reading<'a> {
                 Err(why) if pace::now().saturating_sub(began) >= SILENT_MAX => {
                     let prefix = self.keys.prefix();
                     return Err(Error::Refused(format!(
-                        "the store under {prefix} cannot be read: {why}"
+                        "cannot read the store under {prefix}: {why}"
                     )));
                 }
                 Err(_) => pace::sleep(PAUSE),
@@ -174,6 +174,6 @@ pub(super) fn cut_off(place: Place, head: Place) -> Broken {
             head.seq
         ));
     }
-    let why = format!("its journal ends at {}, and not at {}", head.seq, place.seq);
+    let why = format!("its journal ends at {}, not at {}", head.seq, place.seq);
     Broken::Another(why)
 }

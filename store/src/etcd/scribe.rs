@@ -191,12 +191,12 @@ impl Desk {
                     n_failures = 0;
                     self.done(shared, &manifest, n_bytes_known);
                     let Manifest { n_bytes, through, .. } = &manifest;
-                    tracing::info!(n_bytes, seq = through.seq, "a snapshot was taken");
+                    tracing::info!(n_bytes, seq = through.seq, "took a snapshot");
                     known = Some(manifest);
                 }
                 Err(why) => {
                     n_failures += 1;
-                    tracing::warn!(%why, "no snapshot could be taken");
+                    tracing::warn!(%why, "cannot take a snapshot");
                     if shared.rest(PAUSE) {
                         return;
                     }
@@ -226,7 +226,7 @@ impl Desk {
             let Ok((found, _)) = snapshot::find(&*self.cluster, &self.keys) else { continue };
             let known = known.or(found.as_ref());
             if let Ok(Some(what)) = census::missing(&*self.cluster, &self.keys, known) {
-                tracing::error!(%what, "etcd has lost some of the store: it is put back from memory");
+                tracing::error!(%what, "store data is missing from etcd; rewriting it from memory");
                 return Some((Source::Memory, shared.state().n_bytes));
             }
         }
@@ -316,6 +316,6 @@ impl Desk {
         let txn = txn.then(Op::Put(key.clone(), value.clone(), 0));
         let put =
             put_once(&*self.cluster, txn, (key, &value)).map_err(|error| error.to_string())?;
-        put.ok_or_else(|| "the seat is lost, or somebody else has taken a snapshot".into())
+        put.ok_or_else(|| "leadership was lost, or another process took a snapshot".into())
     }
 }

@@ -200,9 +200,8 @@ impl EtcdSeat {
         match broken {
             Broken::Another(why) => self.put_back(why),
             Broken::Damaged(why) => Error::Refused(format!(
-                "the store under {} is damaged in etcd: {why}. A server that leads puts back within {} seconds what \
-                 is missing; if nobody leads, or it is still damaged then, restore a backup (leasehold restore \
-                 BACKUP --store ...)",
+                "the store under {} is damaged in etcd: {why}. A leader rewrites missing data within {} seconds; if \
+                 there is no leader, or the damage remains, restore a backup (leasehold restore BACKUP --store ...)",
                 self.keys.prefix(),
                 self.options.snapshots.check_every.as_secs(),
             )),
@@ -224,11 +223,11 @@ impl EtcdSeat {
         }
         let txn = txn.then(Op::Put(self.keys.rewound(), text, 0)).request();
         if let Err(error) = self.cluster.txn(txn) {
-            tracing::error!(%error, "could not write down that etcd was put back");
+            tracing::error!(%error, "cannot record that etcd was rolled back");
         }
         Error::Refused(format!(
-            "the store under {} is not what it was: {why}. Was etcd restored from a snapshot? Nobody leads until \
-             an operator has looked at it: see `leasehold restore --store`",
+            "the store under {} was rolled back or replaced: {why}. Was etcd restored from a snapshot? No server \
+             leads until you run `leasehold restore --store`",
             self.keys.prefix()
         ))
     }
@@ -261,17 +260,18 @@ impl EtcdSeat {
     /// Decides whether this node can take over, after a poll that found no new records.
     fn prospect(&mut self, look: &Look, is_whole: bool, drained: Option<Drained>) -> News {
         if look.is_rewound() {
-            let why = "etcd was put back to an earlier state: nobody may lead before `leasehold restore --store`";
+            let why = "etcd was rolled back to an earlier state; no server can lead until you run `leasehold restore \
+                --store`";
             return self.troubled(why.into());
         }
         if let Some(moved_to) = look.moved_to() {
-            return self.troubled(format!("the store has moved to {moved_to}: nobody may lead"));
+            return self.troubled(format!("the store has moved to {moved_to}; no server can lead"));
         }
         let is_vacant = look.leader().is_none() && is_whole;
         if is_vacant && (look.is_paused() || drained.is_some()) {
             let what =
                 if drained.is_some() { "this server is drained" } else { "the servers are paused" };
-            let why = format!("nobody leads, and {what} (leasehold cluster status)");
+            let why = format!("the cluster has no leader, and {what} (leasehold cluster status)");
             return self.troubled(why);
         }
         if self.options.never_lead {
@@ -280,8 +280,8 @@ impl EtcdSeat {
         }
         let is_resting = self.rest_until.is_some_and(|until| pace::now() < until);
         if is_vacant && !self.may_lead {
-            let why = "nobody leads, and this node does not remember how far the journal went: see \
-                       --lead-without-memory";
+            let why = "the cluster has no leader, and this server has no record of how far the journal went; see \
+                --lead-without-memory";
             return self.troubled(why.into());
         }
         self.trouble = None;
@@ -341,7 +341,7 @@ impl Seat for EtcdSeat {
             return self.load();
         }
         if head.seq < known.seq || head.seq == known.seq && head.hash != known.hash {
-            let why = format!("its journal ended at {}, and now at {}", known.seq, head.seq);
+            let why = format!("its journal ended at {}, but now ends at {}", known.seq, head.seq);
             return Err(self.put_back(why));
         }
         if look.is_gap(&self.keys, known) {

@@ -99,7 +99,7 @@ impl Manifest {
         let put = Op::Put(keys.chunk(&self.name, n), chunk.into(), 0);
         let answer = cluster.txn(tenure.txn(keys).then(put).request());
         let answer = answer.map_err(|error| error.to_string())?;
-        if answer.succeeded { Ok(()) } else { Err("the seat is lost".into()) }
+        if answer.succeeded { Ok(()) } else { Err("leadership was lost".into()) }
     }
 
     /// Reads the bytes and checks their hash. The manifest was read by a quorum, so its chunks do not change any more,
@@ -186,7 +186,7 @@ pub(super) fn clean_up(
             txn = Txn::default();
         }
         if let Err(error) = cluster.txn(txn.then(Op::DeleteRange(first, end)).request()) {
-            tracing::debug!(%error, "an old snapshot was not deleted");
+            tracing::debug!(%error, "cannot delete an old snapshot");
         }
     }
 }

@@ -176,7 +176,9 @@ impl Store for EtcdStore {
             // The state in memory already contains these changes and must be discarded: the journal will never contain
             // them.
             let n_bytes = sent.bytes.len();
-            return Err(Error::Fenced(format!("a record of {n_bytes} bytes is too long for etcd")));
+            return Err(Error::Fenced(format!(
+                "a record of {n_bytes} bytes is too large for etcd"
+            )));
         }
         if mutant!(UnsettledNoted) {
             self.keeper.settled(sent.place);

@@ -36,7 +36,7 @@ pub struct Checked {
 /// every invariant of the resulting state. Servers can use the store at the same time.
 pub fn check(cluster: &dyn Cluster, prefix: &str, clock: &dyn Clock) -> Result<Checked, Error> {
     let (keys, limits) = (Keys::new(prefix), Limits::default());
-    let reading = Reading::of_nobody(cluster, &keys, clock, &limits);
+    let reading = Reading::without_server(cluster, &keys, clock, &limits);
     let (id, _) = reading.id()?;
     let read = reading.all(None).map_err(unread)?;
     let (n_records, is_rewound) = (read.n_records(), read.look.is_rewound());
@@ -57,7 +57,8 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
         init::check_format(&keys, id)?;
         if id.store != hex(&whole.store_id) {
             return Err(Error::Refused(format!(
-                "the store under {} is another one than the backup is of ({} and {}): restore it where nothing is",
+                "the store under {} is not the one that the backup was taken from ({} and {}); restore it to an empty \
+                 prefix",
                 keys.prefix(),
                 id.store,
                 hex(&whole.store_id)
@@ -76,8 +77,7 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
     };
     let txn = chair.txn().when(keys.id(), as_found);
     let id = Id::new(whole.store_id, whole.place.seq, whole.n_restores);
-    let changed =
-        || Error::Refused("somebody else has changed the store meanwhile: try again".into());
+    let changed = || Error::Refused("the store changed during the operation; try again".into());
     chair.put(txn, &id, manifest, &whole)?.ok_or_else(changed)
 }
 
@@ -135,12 +135,12 @@ impl<'a> Site<'a> {
     pub fn depart(&self, clock: Arc<dyn Clock>) -> Result<(Departure<'_>, Whole), Error> {
         let Self { cluster, keys } = self;
         let limits = Limits::default();
-        let reading = Reading::of_nobody(*cluster, keys, &*clock, &limits);
+        let reading = Reading::without_server(*cluster, keys, &*clock, &limits);
         let (id, _) = reading.id()?;
         let chair = Chair::take(*cluster, keys, "migrate", &[keys.rewound(), keys.closed()])?;
         let Read { follower, look, .. } = reading.all(None).map_err(unread)?;
         if !look.leader().is_some_and(|leader| chair.tenure.is(leader)) {
-            return Err(Error::Refused("the seat was lost: try again".into()));
+            return Err(Error::Refused("leadership was lost; try again".into()));
         }
         let head_at = look.head_at();
         let guard = Guard { keys: keys.clone(), tenure: chair.tenure.clone(), head_at };
@@ -164,7 +164,7 @@ impl<'a> Site<'a> {
         let prefix = keys.prefix();
         if !answer.succeeded {
             return Err(Error::Refused(format!(
-                "somebody leads the store under {prefix}: it is open"
+                "the store under {prefix} is open: it has a leader"
             )));
         }
         let open = || Error::Refused(format!("the store under {prefix} is not closed"));
@@ -218,7 +218,7 @@ impl Departure<'_> {
                 Ok(answer) => break answer,
                 Err(error) if tried == chair.cluster.n_members() => {
                     return Err(Error::Unknown(format!(
-                        "{error}. It is not known whether the store under {} was closed",
+                        "{error}; the store under {} might be closed",
                         keys.prefix()
                     )));
                 }
@@ -243,7 +243,7 @@ fn whole(id: Id, follower: Follower) -> Result<(Whole, Chain), Error> {
     let last = follower.origin().map(|origin| origin.moment);
     let Follower { mut machine, chain, .. } = follower;
     machine.absorbed();
-    let damaged = || Error::Refused(format!("{:?} is no id of a store", id.store));
+    let damaged = || Error::Refused(format!("{:?} is not a store id", id.store));
     let whole = Whole {
         store_id: unhex(&id.store).ok_or_else(damaged)?,
         generation: id.generation,

@@ -232,8 +232,7 @@ pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
 pub(super) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| {
         format!(
-            "etcd: the value of {} cannot be read: {error}. Nobody but Leasehold may write there (leasehold cluster \
-             status)",
+            "etcd: cannot read the value of {}: {error}. Only Leasehold may write there (leasehold cluster status)",
             String::from_utf8_lossy(key)
         )
     })

@@ -83,7 +83,7 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Event>, Damaged> {
         .map_err(|_| Damaged("it cannot be unpacked"))?;
     let mut r = Reader(&whole);
     if r.byte()? != VERSION {
-        return Err(Damaged("its version is not known"));
+        return Err(Damaged("unknown version"));
     }
     let texts = (0..r.number()?).map(|_| r.shared()).collect::<Result<Vec<_>, _>>()?;
     let (n_events, mut seq) = (r.number()?, 0);
@@ -153,7 +153,7 @@ fn write(w: &mut Writer, names: &mut Names, event: &Event, seq_before: u64) {
 fn read(r: &mut Reader<'_>, texts: &[Arc<str>], seq_before: u64) -> Result<Event, Damaged> {
     let name = |r: &mut Reader<'_>| {
         let at = usize::try_from(r.number()?).unwrap_or(usize::MAX);
-        texts.get(at).cloned().ok_or(Damaged("it speaks of a name it does not have"))
+        texts.get(at).cloned().ok_or(Damaged("it refers to a name that it does not contain"))
     };
     let seq = seq_before.checked_add(r.number()?).ok_or(Damaged("a number is too large"))?;
     let id = EventId { seq, index: r.small()? };
@@ -201,6 +201,6 @@ fn what_of(tag: u8) -> Result<What, Damaged> {
         2..=4 => Ok(What::Ended(ending(tag - 2))),
         5..=7 => Ok(What::WaitEnded(ending(tag - 5))),
         8..=10 => note_of(tag - 8).map(What::Noted),
-        _ => Err(Damaged("it tells of something that is not known")),
+        _ => Err(Damaged("it contains an unknown event")),
     }
 }

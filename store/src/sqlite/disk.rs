@@ -227,7 +227,7 @@ impl Disk {
             wanted => state.reserve.shrink_to(wanted).map(drop),
         };
         if let Err(error) = shrunk {
-            tracing::warn!(path = %self.data.display(), %error, "cannot make the disk reserve smaller");
+            tracing::warn!(path = %self.data.display(), %error, "cannot shrink the disk reserve");
         }
     }
 
@@ -243,7 +243,7 @@ impl Disk {
         let why = error.to_string();
         if state.unreservable.as_ref() != Some(&why) {
             let path = self.data.display();
-            tracing::warn!(%path, %why, "cannot set aside disk space (disk-reserve)");
+            tracing::warn!(%path, %why, "cannot reserve disk space (disk-reserve)");
             state.unreservable = Some(why);
         }
     }
@@ -290,7 +290,7 @@ impl Disk {
     pub(super) fn exhausted(&self, error: &rusqlite::Error) -> Error {
         let path = self.data.join(JOURNAL);
         let reserve = match self.space.reserve {
-            0 => "no reserve is set aside (disk-reserve)",
+            0 => "no disk space is reserved (disk-reserve)",
             _ => "the reserve (disk-reserve) is used up",
         };
         Error::Unknown(format!("{}. {reserve}", folder::no_room(&path, error)))

@@ -401,7 +401,7 @@ fn add_history(
 ) {
     let Some((history, block)) = history.zip(block) else { return };
     if let Err(error) = history.add_or_miss(block, folded.seq) {
-        tracing::error!(%error, through = folded.seq, "history could not be written");
+        tracing::error!(%error, through = folded.seq, "cannot write history");
     }
 }
 

@@ -44,7 +44,7 @@ pub struct Recovered {
 pub fn recover(data: &Path) -> Result<Recovered, Error> {
     let journal = journal_path(data);
     if ![&journal, &tables_path(data), &data.join(MARK)].iter().any(|file| file.exists()) {
-        let why = format!("{}: there is nothing of a store in this folder", data.display());
+        let why = format!("{}: this directory contains no store", data.display());
         return Err(Error::Refused(why));
     }
     let lock_file = LockFile::take(data)?;
@@ -99,7 +99,7 @@ impl Salvage {
         let why = match judge(source) {
             Err(Error::Refused(why)) => named(&why),
             Err(error) => return Err(error),
-            Ok(()) => return Err(refused("there is nothing to recover: the store is sound")),
+            Ok(()) => return Err(refused("nothing to recover: the store is intact")),
         };
         if why.contains("newer version") || why.contains("it is too old") {
             return Err(refused(why));
@@ -117,7 +117,7 @@ impl Salvage {
             Ok(sound) => sound,
             Err(_) if seen.is_nothing() => {
                 return Err(refused(format!(
-                    "nothing could be read, so nothing can be kept: {why}"
+                    "nothing is readable, so nothing can be recovered: {why}"
                 )));
             }
             Err(_) => (seen.machine()?, Place { seq: seen.seq, ..Place::default() }, None),

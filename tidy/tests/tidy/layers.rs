@@ -8,10 +8,11 @@ use crate::{check, planted};
 
 /// The folders of the crates, from the bottom up, and the crates of ours that each may use. A crate may only use crates
 /// above it in this table, so the table has no cycle. What is for tests comes last.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("core", &[]),
     ("api", &[]),
     ("etcd", &[]),
+    ("judge", &[]),
     ("base", &["core"]),
     ("auth", &["core", "base"]),
     ("store", &["core", "base", "etcd"]),
@@ -24,10 +25,10 @@ const LAYERS: [(&str, &[&str]); 19] = [
         &["core", "api", "etcd", "base", "auth", "store", "engine", "content", "http", "dialects"],
     ),
     ("sdk", &["api"]),
-    ("cli", &["core", "base", "auth", "store", "engine", "server", "sdk"]),
+    ("cli", &["core", "judge", "base", "auth", "store", "engine", "server", "sdk"]),
     ("testkit", &["core", "api", "etcd", "base", "auth", "store", "engine", "server", "sdk"]),
-    ("conformance", &["api", "sdk", "testkit"]),
-    ("sim", &["core", "etcd", "base", "auth", "store", "engine", "server", "testkit"]),
+    ("conformance", &["api", "judge", "sdk", "testkit"]),
+    ("sim", &["core", "etcd", "judge", "base", "auth", "store", "engine", "server", "testkit"]),
     ("bench", &["core", "api", "etcd", "base", "store", "engine", "server", "sdk", "testkit"]),
     ("fuzz", &["core", "base", "auth", "store", "engine", "server", "testkit"]),
     ("tidy", &[]),

@@ -15,6 +15,7 @@ mod size;
 mod supply;
 mod text;
 mod tree;
+mod words;
 
 use tree::Tree;
 

@@ -47,7 +47,7 @@ fn who_steps_down_leaves_the_seat_to_another() {
     first.stop();
     second.stop();
     let nobody = world.operate(Operator::step_down).expect_err("nobody leads");
-    assert!(nobody.to_string().contains("nobody leads"), "{nobody}");
+    assert!(nobody.to_string().contains("the cluster has no leader"), "{nobody}");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn who_is_drained_leads_no_more_until_it_is_resumed() {
     let resume = |operator: &Operator, node: &str| operator.resume(Some(node)).map(drop);
     for wrong in [Operator::drain, Operator::forget, resume] {
         let unknown = world.operate(|operator| wrong(operator, "n9")).expect_err("unknown");
-        assert!(unknown.to_string().contains("there is no server \"n9\""), "{unknown}");
+        assert!(unknown.to_string().contains("no server is named \"n9\""), "{unknown}");
     }
     let leads = world.operate(|operator| operator.forget("n1")).expect_err("it leads");
     assert!(leads.to_string().contains("n1 leads"), "{leads}");
@@ -75,7 +75,7 @@ fn who_is_drained_leads_no_more_until_it_is_resumed() {
 }
 
 #[test]
-fn while_they_are_paused_nobody_takes_the_seat() {
+fn no_server_leads_a_paused_cluster() {
     let world = World::new();
     let (first, second) = pair(&world);
     world.operate(Operator::pause).expect("paused");
@@ -136,7 +136,7 @@ fn an_upgrade_is_finished_once_every_server_can_read_the_format() {
     assert_eq!(world.operate(Operator::finish_upgrade).expect("nothing to do"), (1, 1));
     set_format(&world, 0);
     let refused = world.operate(Operator::finish_upgrade).expect_err("nobody leads");
-    assert!(refused.to_string().contains("nobody leads"), "{refused}");
+    assert!(refused.to_string().contains("the cluster has no leader"), "{refused}");
     let first = world.node("n1");
     first.leads();
     let says = |node: &str, formats: &str| {
@@ -147,7 +147,7 @@ fn an_upgrade_is_finished_once_every_server_can_read_the_format() {
         world.etcd.ctl(&["put", &format!("/test/node/{node}"), &value]);
     };
     let refused = world.operate(Operator::finish_upgrade).expect_err("n1 does not say");
-    assert!(refused.to_string().contains("n1 leads, and does not say"), "{refused}");
+    assert!(refused.to_string().contains("the leader n1 does not report"), "{refused}");
     says("n1", "[0,1]");
     says("n2", "[0]");
     let refused = world.operate(Operator::finish_upgrade).expect_err("n2 is too old");
@@ -185,7 +185,7 @@ fn a_key_that_cannot_be_read_is_told_and_can_be_deleted() {
     let [seat] = status.unreadable.as_slice() else { panic!("one: {status:?}") };
     assert!(status.leader.is_none() && seat.remedy.contains("step-down deletes it"), "{seat:?}");
     assert!(world.operate(Operator::clear_seat).expect("an answer"));
-    wait_until("somebody leads", || [&first, &second].iter().any(|it| !it.handle.is_following()));
+    wait_until("a server leads", || [&first, &second].iter().any(|it| !it.handle.is_following()));
     first.stop();
     second.stop();
     let id = world.etcd.ctl(&["get", "--print-value-only", "/test/id"]);

@@ -56,7 +56,7 @@ impl EtcdSeat {
         };
         let nobody_may = [self.keys.rewound(), self.keys.closed()];
         campaign(&*self.cluster, &self.keys, SEAT_TTL, &leader, &nobody_may).unwrap_or_else(|why| {
-            tracing::warn!(%why, "cannot ask for the seat");
+            tracing::warn!(%why, "cannot request leadership");
             None
         })
     }
@@ -75,7 +75,7 @@ impl EtcdSeat {
             let look = match self.reading().look(follower.place().seq + 1) {
                 Ok(look) => look,
                 Err(why) if n_failures >= self.cluster.n_members() => {
-                    tracing::warn!(%why, "the seat is given back");
+                    tracing::warn!(%why, "releasing leadership");
                     return Ok(None);
                 }
                 Err(_) => {
