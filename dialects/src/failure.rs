@@ -24,7 +24,7 @@ use crate::http::body::BadBody;
 
 /// A failed request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RequestFailure {
+pub struct RequestFailure {
     pub(super) status: StatusCode,
     pub(super) code: Code,
     /// What is wrong.

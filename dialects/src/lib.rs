@@ -71,13 +71,10 @@ macro_rules! dialects {
             $($(#[doc = $doc])+ $(#[cfg($cfg)])? $variant = $number,)*
         }
 
-        /// All dialects.
-        pub const ALL: &[Dialect] = &[$($(#[cfg($cfg)])? Dialect::$variant,)*];
-
-        /// The name of each dialect, by its number in the core.
-        pub const NAMES: DialectNames = DialectNames(&[
-            $($(#[cfg($cfg)])? (leasehold_core::Dialect($number), $name),)*
-        ]);
+        /// All dialects, with the one for tests.
+        const KNOWN: &[Dialect] = &[$($(#[cfg($cfg)])? Dialect::$variant,)*];
+        const KNOWN_NAMES: &[(leasehold_core::Dialect, &str)] =
+            &[$($(#[cfg($cfg)])? (leasehold_core::Dialect($number), $name),)*];
 
         /// The settings of each dialect.
         #[derive(Clone, Debug, Default)]
@@ -156,6 +153,21 @@ dialects! {
     Toy: toy, "toy", 255;
 }
 
+/// The number of the dialect for tests, which is the last in the table.
+const FOR_TESTS: u8 = 255;
+
+/// All dialects, without the one for tests, so that documents and lists are the same in tests.
+pub const ALL: &[Dialect] = {
+    let mut n = 0;
+    while n < KNOWN.len() && (KNOWN[n] as u8) < FOR_TESTS {
+        n += 1;
+    }
+    KNOWN.split_at(n).0
+};
+
+/// The name of each dialect, by its number in the core.
+pub const NAMES: DialectNames = DialectNames(KNOWN_NAMES.split_at(ALL.len()).0);
+
 impl Dialect {
     /// Returns whether the dialect stores content in addition to locks. Content is on one server only, so such
     /// dialects are off in a cluster.
@@ -177,7 +189,7 @@ pub fn of_path(path: &str) -> Dialect {
     match (first, second) {
         ("v1", "claims") => Dialect::Claims,
         _ => {
-            let mut known = ALL.iter().copied();
+            let mut known = KNOWN.iter().copied();
             let known = known.find(|dialect| dialect.words().contains(&first));
             let rest = if is_reserved(first) { Dialect::Native } else { Dialect::Files };
             known.unwrap_or(rest)
@@ -191,7 +203,7 @@ pub fn is_reserved(word: &str) -> bool {
     /// The first words of the server's own paths, including words reserved for the future.
     const WORDS: &[&str] =
         &["metrics", "livez", "readyz", "healthz", "leaderz", "console", "openapi.json", "docs"];
-    WORDS.contains(&word) || ALL.iter().any(|dialect| dialect.words().contains(&word))
+    WORDS.contains(&word) || KNOWN.iter().any(|dialect| dialect.words().contains(&word))
 }
 
 /// Describes a rejection, for dialects that have no specific response to it.
@@ -208,7 +220,7 @@ impl FromStr for Dialect {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = ALL.iter().copied().find(|dialect| dialect.name() == name);
+        let known = KNOWN.iter().copied().find(|dialect| dialect.name() == name);
         let names = ALL.iter().map(|dialect| dialect.name()).collect::<Vec<_>>().join(", ");
         known.ok_or_else(|| format!("there is no dialect {name:?}; there are: {names}"))
     }

@@ -48,7 +48,7 @@ impl Inner {
         let refuse = |denied: Denied| {
             let denied = if area == Area::Transfer { denied.finally() } else { denied };
             let seconds = seconds_to_wait(&denied);
-            let page = console::refused(app, arrival, request, &denied);
+            let page = console::refused(&self.host, arrival, request, &denied);
             let refused = || dialect::of_path(path).render(app, denied);
             let mut response = page.unwrap_or_else(refused);
             if let Some(seconds) = seconds {

@@ -4,6 +4,7 @@ use axum::http::{HeaderMap, Request, header};
 use leasehold_auth::{Caller, Denied, Right, ticket};
 
 use crate::console;
+use crate::http::request::form;
 use crate::dialect::{Dialect, lfs};
 
 /// A group of paths with the same access check.
@@ -35,7 +36,7 @@ impl Area {
 
     pub(super) fn of(path: &str) -> Self {
         match path {
-            "/health" | "/healthz" | "/livez" | "/readyz" | "/leaderz" => Self::Health,
+            _ if form::is_health(path) => Self::Health,
             "/metrics" => Self::Metrics,
             "/openapi.json" => Self::Docs,
             _ if path == "/console" || path.starts_with("/console/") => Self::Console,

@@ -49,6 +49,8 @@ use record::{Recorder, Route};
 pub struct Door(Arc<Inner>);
 
 struct Inner {
+    /// The server, for the pages of the console.
+    host: Host,
     app: App,
     router: Router,
     speaks_native: bool,
@@ -71,7 +73,7 @@ impl Door {
         let speaks_native = dialects.contains(&Dialect::Native);
         let (ids, relay) = (Ids::new(), host.relay.clone());
         let app = App::clone(&host);
-        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids, anonymous, relay }))
+        Self(Arc::new(Inner { host, app, router, speaks_native, recorder, ids, anonymous, relay }))
     }
 
     /// Returns the server's state.

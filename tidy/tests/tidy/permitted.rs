@@ -84,13 +84,13 @@ fn an_unchecked_question_is_found() {
     let found = planted(
         unchecked,
         &[
-            ("server/src/dialect/new/mod.rs", line),
+            ("dialects/src/new/mod.rs", line),
             ("cli/src/new.rs", line),
             (ALLOWED[1], line),
             ("server/tests/storage/engine.rs", line),
         ],
     );
-    let expected = ["server/src/dialect/new/mod.rs:1", "cli/src/new.rs:1"];
+    let expected = ["dialects/src/new/mod.rs:1", "cli/src/new.rs:1"];
     assert_eq!(found, expected.map(|at| format!("{at}: {}", line.trim())));
 }
 
@@ -105,7 +105,7 @@ fn a_declaration_in_another_file_is_found() {
         "impl Exempt<OwnLease> for Mine {}\n",
         "impl Includes for Mine {\n",
     ] {
-        let path = "server/src/dialect/new/mod.rs";
+        let path = "dialects/src/new/mod.rs";
         let found = planted(declared, &[(path, line), (DECLARING[0], line)]);
         assert_eq!(found, [format!("{path}:1: {}", line.trim())]);
     }
