@@ -129,7 +129,7 @@ async fn unseen(
         return failure;
     }
     let lock = plain(&args.lock);
-    failure.and(&match given_back {
+    failure.and(&match released {
         Ok(Ok(())) => format!(": could not write the result, so {lock} was released"),
         _ => {
             format!(": could not write the result; {lock} was not released and will expire")

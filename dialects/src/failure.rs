@@ -68,7 +68,7 @@ impl RequestFailure {
     /// request with the same request id, which not all protocols have.
     pub(super) fn advising(mut self, advice: &str) -> Self {
         if self.effect() == Effect::Unknown {
-            self.text = format!("it is not known whether the request took effect; {advice}");
+            self.text = format!("the request might have taken effect; {advice}");
         }
         self
     }
@@ -86,7 +86,7 @@ impl RequestFailure {
         match why {
             Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max, what, setting),
             Unreceived::Late => {
-                let text = "the body stopped coming; nothing was changed";
+                let text = "the body stopped arriving; nothing was changed";
                 Self::new(StatusCode::REQUEST_TIMEOUT, Code::Timeout, text)
             }
             Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),

@@ -207,7 +207,7 @@ impl Looking<'_> {
         let Some(mtls) = self.policy.mtls() else { return self.unknown_kind("mtls") };
         let is_uri = name.contains("://");
         match mtls.named() {
-            Named::Nobody => {
+            Named::NoPrincipal => {
                 Some("certificates identify no principal: [mtls] has principal = \"none\"".into())
             }
             Named::Dns if is_uri => {

@@ -101,7 +101,7 @@ impl From<RequestFailure> for Refusal {
         let message = match failure.effect() {
             Effect::Nothing => failure.text,
             // This protocol has no request ids, so the client cannot repeat the request safely.
-            engine::Error::Unknown => {
+            Effect::Unknown => {
                 "The request might have taken effect; list the claims before you repeat it".into()
             }
         };

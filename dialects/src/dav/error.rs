@@ -162,15 +162,7 @@ rendered!(Refusal: Denied, BadBody, TooMuch, engine::Error, content::Error);
 
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
-        match why {
-            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
-            Unreceived::Late => {
-                let why = "the body stopped arriving; nothing was changed";
-                Self::new(StatusCode::REQUEST_TIMEOUT, why)
-            }
-            Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),
-            Unreceived::Content(error) => error.into(),
-        }
+        RequestFailure::unreceived(why, "a file", "files-bytes-max").into()
     }
 }
 

@@ -89,15 +89,11 @@ impl Refusal {
     }
 
     /// Returns the error for a file that was removed after the request began.
-    pub(super) fn removed_meanwhile() -> Self {
-        Self::conflict(
+    pub(super) fn removed_in_the_meantime() -> Self {
+        RequestFailure::conflict(
             "the file was removed in the meantime; nothing was changed, repeat the request",
         )
-    }
-
-    /// Returns the error for a request that conflicts with a lock or with the current files.
-    fn conflict(message: &str) -> Self {
-        Self::new(StatusCode::CONFLICT, "Conflict", message)
+        .into()
     }
 }
 
@@ -153,38 +149,7 @@ fn title(status: StatusCode) -> &'static str {
     }
 }
 
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        let message = match error {
-            engine::Error::Unknown => {
-                "the request might have taken effect; read the file before you repeat it"
-            }
-            engine::Error::Busy => "another process holds the database; the request had no effect",
-            engine::Error::Overloaded => {
-                "too many requests are waiting (pending-max); the request had no effect"
-            }
-            engine::Error::JournalFull => {
-                "the journal has reached journal-bytes-max; the request had no effect"
-            }
-            engine::Error::DiskFull => {
-                "the server's disk is almost full (disk-free-min); the request had no effect"
-            }
-            engine::Error::StoreFull => {
-                "etcd is almost full (etcd-quota); the request had no effect"
-            }
-            engine::Error::StoreAlarmed => {
-                "etcd has the alarm NOSPACE until it is disarmed on every member; the request had no effect"
-            }
-            engine::Error::StoreSilent => "etcd does not respond; the request had no effect",
-            engine::Error::AuditFailed => {
-                "the server cannot write the audit file (audit-failure); the request had no effect"
-            }
-            engine::Error::Stopping => "the server is stopping; the request had no effect",
-            engine::Error::NotLeading => "this server is not the leader; the request had no effect",
-        };
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
-    }
-}
+rendered!(Refusal: Denied, TooMuch, engine::Error, content::Error);
 
 /// Converts obstacles to errors that do not name the holder of the lock.
 impl From<Obstacle> for Refusal {
@@ -198,15 +163,7 @@ impl From<Obstacle> for Refusal {
 
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
-        match why {
-            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
-            Unreceived::Late => {
-                let message = "the body stopped arriving; nothing was changed";
-                Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
-            }
-            Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),
-            Unreceived::Content(error) => error.into(),
-        }
+        RequestFailure::unreceived(why, "a file", "files-bytes-max").into()
     }
 }
 

@@ -18,18 +18,7 @@ pub(crate) struct Refusal(RequestFailure);
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, code: Code, why: impl Into<String>) -> Self {
-        Self { status, failure: Failure::new(code, why) }
-    }
-
-    /// Returns the error for a request body that did not arrive in time.
-    pub(crate) fn late() -> Self {
-        let why = "the body stopped arriving; nothing was changed";
-        Self::new(StatusCode::REQUEST_TIMEOUT, Code::Timeout, why)
-    }
-
-    /// Returns the error for a request body that ended early.
-    pub(crate) fn broken_off() -> Self {
-        Self::invalid("the body broke off; nothing was changed")
+        Self(RequestFailure::new(status, code, why))
     }
 
     /// Returns the error for an invalid request.

@@ -20,8 +20,10 @@ impl From<RequestFailure> for Reply {
                 Reply::Error(format!("NOPERM {}", failure.text))
             }
             // Commands have no request id, so the client cannot safely repeat them.
-            engine::Error::Unknown => Reply::error("the command might have taken effect"),
-            other => Reply::error(other),
+            _ if failure.effect() == Effect::Unknown => {
+                Reply::error("the command might have taken effect")
+            }
+            _ => Reply::error(failure.text),
         }
     }
 }
@@ -90,7 +92,7 @@ mod tests {
                     assert_eq!((kind, why), ("NOPERM", &*text), "{told}");
                 }
                 _ if effect == Effect::Unknown => {
-                    assert_eq!(said, "ERR it is not known whether the command took effect");
+                    assert_eq!(said, "ERR the command might have taken effect");
                 }
                 _ => assert_eq!((kind, why), ("ERR", &*text), "{told}"),
             }

@@ -58,16 +58,7 @@ impl From<RequestFailure> for Refusal {
     }
 }
 
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        let why = match error {
-            // There are no request ids, and none are needed: a repeated acquire renews the lease.
-            engine::Error::Unknown => "the request might have taken effect; repeat it".into(),
-            known => known.to_string(),
-        };
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
-    }
-}
+rendered!(Refusal: Denied, engine::Error);
 
 /// For rejections that have no dedicated response in the protocol.
 impl From<Rejection> for Refusal {

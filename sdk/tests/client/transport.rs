@@ -204,7 +204,7 @@ async fn one_server_that_cannot_be_trusted_does_not_keep_from_the_others() {
     client.lock("a").acquire().await.unwrap().release().await.unwrap();
     let dead = leasehold_testkit::nowhere();
     // The second server might come back, so a retry can help.
-    let said = world.refused(Client::builder(&format!("{untrusted},http://{nobody}"))).await;
+    let said = world.refused(Client::builder(&format!("{untrusted},http://{dead}"))).await;
     assert!(said.contains("not trust") && said.contains("connection refused"), "{said}");
     world.local.stop().await;
 }

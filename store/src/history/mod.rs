@@ -71,7 +71,7 @@ impl Writer {
         match Self::try_open(&path, store, bounds, PATIENCE) {
             Ok(writer) => Ok(writer),
             Err(Unusable::Damaged(why)) => {
-                let aside = put_aside(&path, "damaged")?;
+                let aside = move_aside(&path, "damaged")?;
                 tracing::warn!(%why, aside = %aside.display(), "moved the damaged history aside and started a new one");
                 Self::try_open(&path, store, bounds, PATIENCE).map_err(|why| why.refusal(&path))
             }

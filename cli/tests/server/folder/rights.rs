@@ -85,7 +85,7 @@ fn a_folder_of_another_user_that_others_can_write_to_is_refused_with_advice() {
     std::fs::copy(BINARY, &binary).unwrap();
     let unprivileged = ["--reuid=65534", "--regid=65534", "--clear-groups", text(&binary)];
     let serve = ["serve", "--listen=127.0.0.1:0", "--data", text(&data)];
-    let (worked, said) = outcome(Command::new("setpriv").args(nobody).args(serve));
+    let (worked, said) = outcome(Command::new("setpriv").args(unprivileged).args(serve));
     assert!(!worked && said.contains("is writable by other users (mode 777)"), "{said}");
     assert!(leasehold(&["verify", text(&data)]).1.contains("is missing"), "nothing was made");
 }
