@@ -20,7 +20,6 @@ use leasehold_engine::{Archive, AuditLog as _, EngineHandle, Mailbox, Mismatch};
 use crate::audit::{Act, Audit, Kind, Part};
 use crate::backup::TakesBackups;
 use crate::content;
-use crate::files;
 use crate::http;
 use crate::http::answers::Answers;
 use crate::http::client;
@@ -198,8 +197,8 @@ impl App {
 
     /// Stores content in `folder`, or with `None` in a temporary directory that is removed when the server stops.
     pub fn keep_content(self, folder: Option<&Path>) -> std::io::Result<Self> {
-        let files::Options { quota, free_space_min, .. } = self.dialect.files;
-        let quota = content::Quota { bytes_max: quota, free_min: free_space_min };
+        let files = &self.dialect.files;
+        let quota = content::Quota { bytes_max: files.quota, free_min: files.free_space_min };
         let local = match folder {
             Some(folder) => content::Local::open(folder, quota)?,
             None => content::Local::temporary(quota)?,

@@ -6,7 +6,7 @@ mod console;
 #[cfg(test)]
 mod contract_tests;
 pub mod door;
-mod host;
+pub mod host;
 mod peer;
 mod reload;
 mod routes;
