@@ -27,6 +27,7 @@ pub mod path;
 pub mod query;
 pub mod redis;
 mod rejection;
+pub mod route;
 pub mod sticky;
 pub mod terraform;
 #[cfg(any(test, feature = "toy"))]
@@ -45,6 +46,7 @@ use axum::response::Response;
 
 use crate::contract::Chapter;
 use crate::http::DialectNames;
+use crate::route::Route;
 
 pub use app::App;
 pub use failure::RequestFailure;
@@ -56,9 +58,9 @@ pub use owner::{shown, shown_metadata, vouched};
 /// lease and never changes.
 ///
 /// The folder's `mod.rs` contains `routes` (`axum::routing::any` accepts methods of any name), `WORDS` (the first
-/// words of its paths), `Options` with defaults, and `LISTENER` if the dialect has a dedicated listener, and `render`, which
-/// turns a failure into a response. Its
-/// `contract.rs` contains `chapter`.
+/// words of its paths), `ROUTES` (the operations that are answered when the server is full, or by followers), `Options`
+/// with defaults, `LISTENER` if the dialect has a dedicated listener, and `render`, which turns a failure into a
+/// response. Its `contract.rs` contains `chapter`.
 macro_rules! dialects {
     ($(
         $(#[doc = $doc:literal])+
@@ -94,6 +96,13 @@ macro_rules! dialects {
             pub fn words(self) -> &'static [&'static str] {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::WORDS,)*
+                }
+            }
+
+            /// Returns the operations that the request pipeline treats differently.
+            pub fn declared(self) -> &'static [Route] {
+                match self {
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::ROUTES,)*
                 }
             }
 

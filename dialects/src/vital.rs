@@ -1,16 +1,14 @@
 //! Decides which requests are served when the server is full or beyond a rate limit: renewals and releases of what the
 //! caller holds, and health checks. None of them waits or streams.
 //!
-//! The operation decides, not a word in the URL: a request counts only if the handler of its protocol would renew or
-//! release something.
+//! The operation decides, not a word in the URL. Each dialect declares its operations: see [`crate::route`].
 
 use axum::body::HttpBody;
-use axum::extract::Query;
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Uri};
 
 use crate::http::request::form;
-use crate::{Dialect, of_path};
+use crate::{of_path, route};
 
 /// How important a request is for holders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,22 +32,11 @@ impl Vital {
     }
 
     fn by(method: &Method, uri: &Uri, is_empty: impl FnOnce() -> bool) -> Self {
-        let segments: Vec<_> = uri.path().split('/').skip(1).collect();
-        let is_always = match (of_path(uri.path()), method.as_str()) {
-            (Dialect::Sticky, "POST") if uri.path() == "/lock" => return Self::IfRenewal,
-            (Dialect::Sticky, "DELETE") => uri.path() == "/lock",
-            (Dialect::Native | Dialect::Leases, "GET" | "HEAD") => form::is_health(uri.path()),
-            (Dialect::Native, "POST" | "DELETE") => is_native(method, &segments),
-            (Dialect::Leases, "POST") => matches!(segments[..], ["leases", _, "renew" | "release"]),
-            (Dialect::Files, "DELETE") => uri.path() == "/auth/session",
-            (Dialect::Files, "GET" | "POST") => is_of_held_file(&segments, uri),
-            (dialect, method) if can_take_away(dialect, method, &segments) => return Self::IfOwn,
-            (Dialect::Dav, "UNLOCK") => true,
-            // `LOCK` without a body refreshes a lock.
-            (Dialect::Dav, "LOCK") => is_empty(),
-            _ => false,
-        };
-        if is_always { Self::Always } else { Self::Never }
+        let is_look = method == Method::GET || method == Method::HEAD;
+        if is_look && form::is_health(uri.path()) {
+            return Self::Always;
+        }
+        route::vital(of_path(uri.path()).declared(), method.as_str(), uri, is_empty)
     }
 }
 
@@ -58,51 +45,11 @@ pub fn is_vital(parts: &Parts) -> bool {
     Vital::by(&parts.method, &parts.uri, || true) == Vital::Always
 }
 
-/// Returns whether the request's body decides between ending the caller's own lock and taking one from another
-/// principal.
-fn can_take_away(dialect: Dialect, method: &str, segments: &[&str]) -> bool {
-    match (dialect, method) {
-        (Dialect::Claims, "PATCH" | "PUT") => {
-            matches!(segments, ["v1", "claims", _] | ["v1", "claims", _, ""])
-        }
-        (Dialect::Terraform, "UNLOCK") => {
-            matches!(segments, ["terraform", _] | ["terraform", _, "lock"])
-        }
-        (Dialect::Terraform, "DELETE") => matches!(segments, ["terraform", _, "lock"]),
-        (Dialect::Lfs, "POST") => matches!(segments, ["lfs", _, .., "locks", _, "unlock"]),
-        _ => false,
-    }
-}
-
-/// Returns whether the request renews or releases a lease, several leases or a session.
-fn is_native(method: &Method, segments: &[&str]) -> bool {
-    let segments = match segments {
-        ["v1", "namespaces", _, rest @ ..] if !matches!(rest, ["sessions", ..]) => rest,
-        ["v1", rest @ ..] => rest,
-        _ => return false,
-    };
-    match segments {
-        ["sessions", _] => method == Method::DELETE,
-        ["sessions", _, "keepalive"] => method == Method::POST,
-        ["renew" | "release"] | ["locks", _, "renew" | "release"] => method == Method::POST,
-        _ => false,
-    }
-}
-
-/// Returns whether the request releases or renews a file's lock. Directories have no locks, and other paths of the
-/// protocol take no `lock` parameter.
-fn is_of_held_file(segments: &[&str], uri: &Uri) -> bool {
-    let is_file = !matches!(segments, ["auth" | "admin", ..] | [.., ""]);
-    let Some(query) = uri.query().filter(|query| is_file && query.contains("lock")) else {
-        return false;
-    };
-    // With further parameters, the handler would refuse the request, or this is not such a request.
-    let is_one = !query.contains('&');
-    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
-    let operation = |(name, value): &(String, String)| {
-        name == "lock" && matches!(value.as_str(), "release" | "refresh")
-    };
-    is_one && pairs.is_ok_and(|Query(pairs)| pairs.iter().all(operation))
+/// Returns whether a follower answers a request itself. Extra slashes at the start of the path do not count.
+pub fn is_on_followers(method: &Method, path: &str) -> bool {
+    let n_slashes = path.bytes().take_while(|byte| *byte == b'/').count();
+    let path = &path[n_slashes.saturating_sub(1)..];
+    route::is_on_followers(of_path(path).declared(), method.as_str(), path)
 }
 
 #[cfg(test)]

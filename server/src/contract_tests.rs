@@ -8,6 +8,7 @@ use leasehold_core::RetryHint;
 use leasehold_engine::{self as engine, Engine};
 
 use crate::app::App;
+use crate::dialect::Dialect;
 use crate::dialect::contract::document;
 use crate::metrics::Metrics;
 use crate::{dialect, http, routes as server_routes};
@@ -68,5 +69,20 @@ fn every_route_is_in_the_contract_and_the_other_way_round() {
     assert!(there.len() > 30, "axum shows its routes in another way now: {router:?}");
     assert_eq!(told, there);
     drop((router, app));
+    engine.join().expect("a good end");
+}
+
+#[test]
+fn what_dialects_declare_of_their_operations_is_in_the_contract() {
+    let (engine, app) = app();
+    let document = document(&app, &dialect::ALL.iter().copied().collect());
+    for dialect in [Dialect::Native, Dialect::Leases, Dialect::Claims, Dialect::Sticky] {
+        assert!(!dialect.declared().is_empty());
+        for route in dialect.declared() {
+            let operation = &document["paths"][route.path()][route.method().to_lowercase()];
+            assert!(operation.is_object(), "{route:?}");
+        }
+    }
+    drop(app);
     engine.join().expect("a good end");
 }

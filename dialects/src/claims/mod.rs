@@ -22,12 +22,21 @@ use axum::routing::get;
 use leasehold_core::Span;
 
 use super::Listener;
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::App;
 use crate::RequestFailure;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new("PATCH", "/v1/claims/{id}").vital(Vital::IfOwn),
+    Route::new("PATCH", "/v1/claims/{id}/").vital(Vital::IfOwn),
+    Route::new("PUT", "/v1/claims/{id}").vital(Vital::IfOwn),
+    Route::new("PUT", "/v1/claims/{id}/").vital(Vital::IfOwn),
+];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]

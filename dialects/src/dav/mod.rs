@@ -35,6 +35,8 @@ use super::Listener;
 use super::counted::Counted;
 use super::files::read::{self, Unserved};
 use super::query;
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::App;
 use crate::content::{FilePath, Found, Store, ToRead};
 use crate::RequestFailure;
@@ -46,6 +48,14 @@ use error::Refusal;
 /// First path segment of this dialect.
 pub(super) const WORDS: &[&str] = &["dav"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    // A `LOCK` without a body refreshes a lock.
+    Route::new("LOCK", "/dav").vital(Vital::Always).without_body(),
+    Route::new("UNLOCK", "/dav").vital(Vital::Always),
+    Route::new("LOCK", "/dav/{*path}").vital(Vital::Always).without_body(),
+    Route::new("UNLOCK", "/dav/{*path}").vital(Vital::Always),
+];
 
 /// The methods that this dialect supports.
 const METHODS: &str = "OPTIONS,GET,HEAD,PUT,DELETE,PROPFIND,PROPPATCH,MKCOL,COPY,MOVE,LOCK,UNLOCK";

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{FromRequestParts, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, delete, get};
 use leasehold_auth::{Caller, Permitted};
@@ -34,6 +34,8 @@ use serde::Deserialize;
 use tokio::sync::OwnedMutexGuard;
 
 use super::{Listener, file_url};
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::{self, App};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
 use crate::RequestFailure;
@@ -52,6 +54,12 @@ type Answer = Result<Response, Refusal>;
 /// The first segments of the paths that belong to this dialect. Every other path is a file.
 pub(super) const WORDS: &[&str] = &["auth", "admin", "files"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new("DELETE", "/auth/session").vital(Vital::Always),
+    Route::new("GET", "/{*file}").vital(Vital::Always).named(is_of_held_file),
+    Route::new("POST", "/{*file}").vital(Vital::Always).named(is_of_held_file),
+];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]
@@ -84,6 +92,23 @@ impl Default for Options {
             free_space_min: None,
         }
     }
+}
+
+/// Returns whether the request releases or renews a file's lock. Directories have no locks, and other paths of the
+/// protocol take no `lock` parameter.
+fn is_of_held_file(uri: &Uri) -> bool {
+    let segments: Vec<_> = uri.path().split('/').skip(1).collect();
+    let is_file = !matches!(segments[..], ["auth" | "admin", ..] | [.., ""]);
+    let Some(query) = uri.query().filter(|query| is_file && query.contains("lock")) else {
+        return false;
+    };
+    // With further parameters, the handler would refuse the request, or this is not such a request.
+    let is_one = !query.contains('&');
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let operation = |(name, value): &(String, String)| {
+        name == "lock" && matches!(value.as_str(), "release" | "refresh")
+    };
+    is_one && pairs.is_ok_and(|Query(pairs)| pairs.iter().all(operation))
 }
 
 pub(super) fn routes(app: &App) -> Router<App> {

@@ -14,12 +14,19 @@ use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 
 use super::Listener;
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::App;
 use crate::RequestFailure;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["leases", "locks", "health"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new("POST", "/leases/{lease}/renew").vital(Vital::Always),
+    Route::new("POST", "/leases/{lease}/release").vital(Vital::Always),
+];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]

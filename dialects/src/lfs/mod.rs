@@ -27,6 +27,8 @@ use leasehold_core::{Owner, Span};
 use serde::de::DeserializeOwned;
 
 use super::{Listener, owner};
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::App;
 use crate::content::Store;
 use crate::RequestFailure;
@@ -41,6 +43,10 @@ pub use target::is_transfer;
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lfs"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new("POST", "/lfs/{*repository}/locks/{id}/unlock").vital(Vital::IfOwn),
+];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]

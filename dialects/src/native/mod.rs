@@ -26,6 +26,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 
 use super::Listener;
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::App;
 use crate::RequestFailure;
 pub use direct::{Direct, Verb};
@@ -35,6 +37,25 @@ pub use event::{note, wire as told};
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new("POST", "/v1/renew").vital(Vital::Always),
+    Route::new("POST", "/v1/release").vital(Vital::Always),
+    Route::new("POST", "/v1/locks/{lock}/renew").vital(Vital::Always),
+    Route::new("POST", "/v1/locks/{lock}/release").vital(Vital::Always),
+    Route::new("POST", "/v1/namespaces/{namespace}/renew").vital(Vital::Always),
+    Route::new("POST", "/v1/namespaces/{namespace}/release").vital(Vital::Always),
+    Route::new("POST", "/v1/namespaces/{namespace}/locks/{lock}/renew").vital(Vital::Always),
+    Route::new("POST", "/v1/namespaces/{namespace}/locks/{lock}/release").vital(Vital::Always),
+    Route::new("POST", "/v1/sessions/{session}/keepalive").vital(Vital::Always),
+    Route::new("DELETE", "/v1/sessions/{session}").vital(Vital::Always),
+    Route::new("GET", "/v1/events").on_followers(),
+    Route::new("GET", "/v1/history").on_followers(),
+    Route::new("GET", "/v1/locks/{lock}/history").on_followers(),
+    Route::new("GET", "/v1/namespaces/{namespace}/events").on_followers(),
+    Route::new("GET", "/v1/namespaces/{namespace}/history").on_followers(),
+    Route::new("GET", "/v1/namespaces/{namespace}/locks/{lock}/history").on_followers(),
+];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]

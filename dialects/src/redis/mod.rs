@@ -28,6 +28,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::{Dialect, Listener};
+use crate::route::Route;
 use crate::app::App;
 use crate::RequestFailure;
 use crate::http::Listen;
@@ -40,6 +41,8 @@ pub(super) const LISTENER: Option<Listener> = Some(Listener {
     idle_timeout: |options| options.redis.idle_timeout,
     serve: |app, conversation| Box::pin(connection::converse(app, conversation)),
 });
+/// No operation of this dialect differs from others.
+pub(super) const ROUTES: &[Route] = &[];
 
 /// The settings of the Redis dialect.
 #[derive(Clone, Debug)]

@@ -20,12 +20,19 @@ use leasehold_core::Span;
 use leasehold_engine::ReadLock;
 
 use super::{Dialect, Listener};
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::App;
 use crate::RequestFailure;
 
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lock"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new("POST", "/lock").vital(Vital::IfRenewal),
+    Route::new("DELETE", "/lock").vital(Vital::Always),
+];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]

@@ -26,6 +26,8 @@ use leasehold_auth::Caller;
 use leasehold_core::Span;
 
 use super::{Listener, path};
+use crate::route::Route;
+use crate::vital::Vital;
 use crate::app::{self, App};
 use crate::content::Store;
 use crate::RequestFailure;
@@ -40,6 +42,12 @@ use state::State;
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["terraform"];
 pub(super) const LISTENER: Option<Listener> = None;
+/// The operations that the request pipeline treats differently.
+pub(super) const ROUTES: &[Route] = &[
+    Route::new("UNLOCK", "/terraform/{state}").vital(Vital::IfOwn),
+    Route::new("UNLOCK", "/terraform/{state}/lock").vital(Vital::IfOwn),
+    Route::new("DELETE", "/terraform/{state}/lock").vital(Vital::IfOwn),
+];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]

@@ -14,6 +14,7 @@ use bytes::BytesMut;
 
 use super::listener::Serving;
 use super::{Dialect, Listener, RequestFailure};
+use crate::route::Route;
 use crate::app::App;
 use crate::http::{Conversation, Heard, Listen};
 
@@ -25,6 +26,8 @@ pub(super) const LISTENER: Option<Listener> = Some(Listener {
     idle_timeout: |_| None,
     serve: converse,
 });
+/// No operation of this dialect differs from others.
+pub(super) const ROUTES: &[Route] = &[];
 
 /// The settings of the toy dialect.
 #[derive(Clone, Debug, Default)]

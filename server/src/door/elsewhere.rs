@@ -2,12 +2,13 @@
 
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{Method, Request};
+use axum::http::Request;
 
 use super::area::Area;
 use super::record::known;
 use super::{Answer, Door, Visitor, Vital, form, no_place, protection, refused};
 use crate::console;
+use crate::dialect::vital::is_on_followers;
 use crate::http::forwarded;
 use crate::http::media::wants_page;
 use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
@@ -85,21 +86,9 @@ fn is_answered_here<B>(visitor: &Visitor, request: &Request<B>) -> bool {
         Area::Health | Area::Metrics | Area::Docs => true,
         Area::Console => false,
         Area::Transfer | Area::Rest => {
-            visitor.link.is_for_metrics || request.method() == Method::GET && is_of_past(path)
+            visitor.link.is_for_metrics || is_on_followers(request.method(), path)
         }
     }
-}
-
-/// Returns whether the path is for events or history.
-fn is_of_past(path: &str) -> bool {
-    let words: Vec<_> = path.trim_start_matches('/').split('/').collect();
-    matches!(
-        words.as_slice(),
-        ["v1", "events" | "history"]
-            | ["v1", "namespaces", _, "events" | "history"]
-            | ["v1", "locks", _, "history"]
-            | ["v1", "namespaces", _, "locks", _, "history"]
-    )
 }
 
 #[cfg(test)]
