@@ -10,18 +10,12 @@ use axum::http::{HeaderMap, HeaderName, Uri};
 use ipnet::IpNet;
 use leasehold_auth::url;
 
+use super::options::is_in;
 use crate::request::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
-/// Returns whether the address is in one of the networks. A server that listens on IPv6 sees IPv4 clients under IPv6
-/// addresses, which are converted.
-pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
-    let address = address.to_canonical();
-    networks.iter().any(|network| network.contains(&address))
-}
 
 /// Returns the server's URL as the client knows it, such as `https://host:port`; empty if unknown.
 pub fn base(parts: &Parts, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> String {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Options;
-use super::forwarded::is_in;
+use super::options::is_in;
 use super::handshakes::Handshakes;
 use super::line::Line;
 use super::lingering::Lingering;

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::forwarded::is_in;
-use super::places::network;
 
 /// Settings of connections.
 #[derive(Clone, Debug)]
@@ -140,7 +138,7 @@ impl Options {
     }
 
     /// Returns whether the number of connections from this address is unlimited.
-    pub fn is_exempt(&self, peer: IpAddr) -> bool {
+    fn is_exempt(&self, peer: IpAddr) -> bool {
         let Self { connections_per_peer_exempt, trusted_proxies, proxy_protocol_from, .. } = self;
         let exempt = [connections_per_peer_exempt, trusted_proxies, proxy_protocol_from];
         exempt.into_iter().any(|networks| is_in(networks, peer))
@@ -153,4 +151,23 @@ impl Options {
             n => n,
         }
     }
+}
+
+/// Returns the unit that counts as one client: an IPv4 address, or the IPv6 /64 network that a customer of a provider
+/// has at least.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+/// Returns whether the address is in one of the networks. A server that listens on IPv6 sees IPv4 clients under IPv6
+/// addresses, which are converted.
+pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
 }

@@ -5,7 +5,7 @@
 //! could keep its holder from releasing it.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ impl Places {
     /// Returns a slot for a connection from this peer.
     pub(super) fn enter(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
         let peer = peer.address();
-        let peer = (!self.options.is_exempt(peer)).then(|| network(peer));
+        let peer = self.options.network_of(peer);
         let of_peer = |taken: &Taken| {
             let of = peer.and_then(|peer| taken.by_peer.get(&peer));
             of.map_or((0, 0), |of| (of.n, of.n_reserved))
@@ -421,17 +421,5 @@ impl Drop for Place {
         }
         drop(taken);
         self.places.is_freed.notify_one();
-    }
-}
-
-/// Returns the unit that counts as one client: an IPv4 address, or the IPv6 /64 network that a customer of a provider
-/// has at least.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address => address,
     }
 }

@@ -46,7 +46,7 @@ const CYCLES: [(&str, usize); 13] = [
     ("core", 23),
     ("dialects", 3),
     ("engine", 15),
-    ("http", 9),
+    ("http", 5),
     ("sdk", 14),
     ("server", 5),
     ("sim", 2),
