@@ -139,7 +139,7 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let attempt = Attempts::begin(&with, to, before, desk.wall_ms);
     let sign_in::attempt::Attempt { state, nonce, verifier, .. } = &attempt;
     let away = issuer.entrance(login, state, nonce, verifier).await.map_err(|why| {
-        tracing::warn!(issuer = issuer.config().issuer, why, "nobody can sign in");
+        tracing::warn!(issuer = issuer.config().issuer, why, "sign-in is unavailable");
         failed(StatusCode::SERVICE_UNAVAILABLE, "The issuer does not respond. Try again later.")
     })?;
     let sealed = desk.sign_ins.attempts().seal(&attempt);
