@@ -347,7 +347,8 @@ fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
     let warned = text(&check().stderr);
     assert!(
         warned.contains(&format!(
-            "auth.toml:{line}: rule \"pay\": no principal is in group \"oicd:payments\": no principal starts with \"oicd:\"",
+            "auth.toml:{line}: rule \"pay\": no principal is in group \"oicd:payments\": \
+             no principal starts with \"oicd:\"",
             line = at + 2
         )),
         "{warned}"
