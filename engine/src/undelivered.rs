@@ -34,14 +34,14 @@ struct Report {
 
 /// How the grant is released.
 enum Back {
-    /// By this engine.
+    /// This engine releases it.
     Here {
         shared: Arc<Shared>,
         /// The first lease, if there are several.
         lease: LeaseNumber,
         epoch: u64,
     },
-    /// By the server that granted it. Taken when it is called.
+    /// The server that granted it releases it. The function is taken when it is called.
     Elsewhere(Option<Box<dyn FnOnce() + Send + Sync>>),
 }
 

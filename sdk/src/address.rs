@@ -17,7 +17,7 @@ const PASSED_ON_FOR: Duration = Duration::from_secs(30);
 /// The URLs of one server or of one cluster.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// Has at least one element.
+    /// The configured addresses, at least one.
     given: Vec<Arc<Base>>,
     /// The Unix socket paths among the URLs.
     unix_paths: Arc<[PathBuf]>,

@@ -28,7 +28,7 @@ pub(super) struct Plan {
     /// How long a lock is held.
     #[arg(long, default_value = "5ms")]
     pub(super) hold: DurationArg,
-    /// Up to so much more, by chance, for every hold and before every new try.
+    /// Maximum random time that is added to every hold and before every retry.
     #[arg(long, default_value = "5ms")]
     pub(super) jitter: DurationArg,
     /// The share of turns in which the client is paused until its lease is over, and goes on as if it were not.

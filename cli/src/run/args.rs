@@ -67,7 +67,7 @@ pub(crate) struct RunArgs {
     /// Do not wait, and exit with 0 without a word: for jobs that every host's cron starts.
     #[arg(long, conflicts_with_all = ["wait", "conflict_exit_code"])]
     pub(super) skip_if_busy: bool,
-    /// Wait for the lock this long; for ever if left out. A number is seconds.
+    /// How long to wait for the lock; a plain number is seconds [default: indefinitely]
     #[arg(short, long, value_name = "TIME", visible_alias = "timeout")]
     pub(super) wait: Option<DurationArg>,
     /// The exit status if the lock could not be had.

@@ -200,7 +200,7 @@ fn kept_until(state: &State, limits: &Limits) -> Option<Timestamp> {
     forget_at(&state.kept, is_too_much, limits.ended_retention)
 }
 
-/// Does the same for the ended leases kept only to answer repeated requests.
+/// Returns when the first of the ended leases that are kept to answer repeated requests can be dropped.
 fn answered_until(state: &State, limits: &Limits) -> Option<Timestamp> {
     let too_many = state.answered.len() > limits.answered_max;
     let is_too_much = too_many || is_answered_too_much(state, limits);

@@ -43,9 +43,9 @@ pub(crate) enum Turn {
 /// How a journal record of unknown outcome was resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resolved {
-    /// It is durable.
+    /// The record is durable.
     Durable,
-    /// It is lost, or another server took over and knows its outcome.
+    /// The record is lost, or another server took over and knows its outcome.
     Lost,
     /// The clients were told that the outcome is unknown.
     Told,

@@ -225,7 +225,7 @@ impl Aside {
         Ok(Self { name: aside, stat })
     }
 
-    /// Removes it. If that fails, the next start of the server removes it.
+    /// Deletes the moved file or folder. If that fails, the next start of the server deletes it.
     fn clear(self, place: &Arc<Place>) {
         let cleared = if is_file(&self.stat) {
             let gone = fs::unlinkat(&place.incoming, &self.name, AtFlags::empty());

@@ -41,7 +41,7 @@ const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) const HEAD_BYTES_MIN: usize = 8 * 1024;
 /// Maximum bytes of all headers of an HTTP/2 request, as HTTP/2 counts them.
 const HTTP2_HEADERS_BYTES_MAX: u32 = 16 * 1024;
-/// The same maximum for connections of other servers, which add headers to those of the client.
+/// Maximum bytes of all headers of a request from another server, which adds headers to those of the client.
 const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
 /// Maximum concurrent requests on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;

@@ -16,7 +16,7 @@ pub(super) struct Frames {
     is_open: bool,
 }
 
-/// What the next byte is part of.
+/// The part of a frame to which the next byte belongs.
 #[derive(Debug)]
 enum State {
     /// The preface, of which this many bytes have come.
@@ -29,7 +29,7 @@ enum State {
     Lost,
 }
 
-/// What received bytes mean for the headers of requests.
+/// The effect of received bytes on the headers of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Headers {
     /// Headers have begun and are not complete.

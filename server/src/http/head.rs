@@ -25,7 +25,7 @@ pub(super) struct Heads {
     is_first_request: bool,
 }
 
-/// What the next byte is part of.
+/// The part of a request to which the next byte belongs.
 #[derive(Debug)]
 enum State {
     /// A head, with what is known of it so far.
@@ -197,7 +197,7 @@ impl Heads {
     }
 }
 
-/// What is kept of a line that comes in pieces. The parser has the whole line already.
+/// The part of an incomplete line that is kept. The parser has the whole line already.
 #[derive(Default, Debug)]
 struct Unfinished {
     start: Vec<u8>,
@@ -306,7 +306,7 @@ impl Head {
 mod tests {
     use super::*;
 
-    /// What the parser gets of some bytes that come in pieces of this size; `None` for everything.
+    /// Returns what the parser gets of bytes that arrive in pieces of this size; `None` if it gets all of them.
     fn kept(text: &str, n_piece: usize) -> Option<String> {
         let (mut heads, mut kept) = (Heads::new(), String::new());
         for piece in text.as_bytes().chunks(n_piece) {

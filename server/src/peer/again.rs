@@ -45,7 +45,7 @@ impl Source {
         Self(Arc::new(Mutex::new(kept)))
     }
 
-    /// Is the body complete and still kept, and does it satisfy `fits`?
+    /// Returns whether the body is complete and still kept, and satisfies `fits`.
     pub(super) fn is(&self, fits: impl FnOnce(&[u8]) -> bool) -> bool {
         let kept = lock(&self.0);
         kept.is_whole && kept.is_over && fits(&kept.pieces.concat())

@@ -58,7 +58,7 @@ impl Doubt {
 pub(super) enum Ended {
     /// Without a result: another leader, or the same one later, might know the outcome.
     Undecided,
-    /// With a response for the client.
+    /// The leader sent a response for the client.
     Answer(Response),
 }
 

@@ -40,11 +40,11 @@ impl Id {
 /// How a node is drained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Drained {
-    /// It does not lead.
+    /// The server does not lead.
     OfLeading,
-    /// It does not lead and takes no new connections.
+    /// The server does not lead and takes no new connections.
     Wholly,
-    /// It does not lead, because other servers could not reach it when it led.
+    /// The server does not lead, because other servers could not reach it when it led.
     Unreached,
 }
 

@@ -43,7 +43,7 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Nothing is set aside, and acquires are never refused.
+    /// Creates a configuration in which no space is reserved and acquires are never refused.
     pub fn unwatched() -> Self {
         Self { reserve: 0, free_min: 0, ..Self::default() }
     }
@@ -117,7 +117,7 @@ impl Disk {
         }
     }
 
-    /// Is there so little space that the server must keep all its blocks?
+    /// Returns whether there is so little space that the server must keep all its blocks.
     pub(super) fn is_scarce(&self) -> bool {
         let reserve = lock(&self.state).reserve.n_bytes();
         let free = self.free().unwrap_or(u64::MAX);
@@ -174,7 +174,8 @@ impl Disk {
         self.release_bytes(PIECE)
     }
 
-    /// The same for a fold, which can wait: half of the reserve is for the journal and for the next start.
+    /// Releases a piece of the reserve for a fold. A fold can wait, so half of the reserve is kept for the journal and
+    /// for the next start.
     pub(super) fn release_for_fold(&self) -> bool {
         self.release_half(PIECE)
     }
