@@ -61,7 +61,7 @@ pub(crate) struct RunArgs {
     /// Run nothing: hold the lock until Ctrl-C or the end of standard input.
     #[arg(long, conflicts_with_all = ["shell", "words", "at_most"])]
     hold: bool,
-    /// Do not wait if another holds the lock.
+    /// Do not wait if the lock is held.
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub(super) nonblock: bool,
     /// Do not wait, and exit with 0 without a word: for jobs that every host's cron starts.

@@ -66,7 +66,7 @@ pub(super) struct ClosedValue {
     pub(super) moved_to: String,
 }
 
-/// Returns where a store has moved to, as its key states.
+/// Returns the new location of a store that was migrated, from the value of its `closed` key.
 pub(super) fn moved_to(found: &KeyValue) -> String {
     let value = decode::<ClosedValue>(&found.key, &found.value);
     value.map_or_else(|_| "another place".into(), |value| value.moved_to)
