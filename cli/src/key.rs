@@ -42,7 +42,7 @@ enum KeyCommand {
     #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases\n\n\
                       A revocation that was not finished, because the server could not be reached for example, \
                       is finished by the same command again.")]
-    Revoke(Box<RevokeArgs>),
+    Revoke(Box<RevokeKeyArgs>),
 }
 
 #[derive(Args, Debug)]
@@ -84,7 +84,7 @@ struct CreateArgs {
 }
 
 #[derive(Args, Debug)]
-struct RevokeArgs {
+struct RevokeKeyArgs {
     #[command(flatten)]
     file: FileArgs,
     /// All keys of this name.

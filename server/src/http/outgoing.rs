@@ -30,19 +30,19 @@ pub(super) struct Outgoing {
 
 #[derive(Default)]
 struct Grants {
-    handed_over: Vec<Grant>,
+    handed_over: Vec<PendingGrant>,
     /// Whether the connection has ended.
     is_over: bool,
 }
 
-struct Grant {
+struct PendingGrant {
     undelivered: Undelivered,
-    accepted: Accepted,
+    accepted: AcceptedAt,
 }
 
 /// How to tell that the system has accepted the last byte of a response.
 #[derive(Clone, Copy)]
-enum Accepted {
+enum AcceptedAt {
     /// HTTP/1 buffers one response at a time, and its next flush follows only after all of it was written.
     Flushed,
     /// HTTP/2 and pipelines interleave responses. There, a response counts as accepted at this total of bytes: those
@@ -54,9 +54,9 @@ impl Outgoing {
     /// Records that the last piece, of this size, of a response with a grant is about to be handed over.
     pub(super) fn hand_over(&self, undelivered: Undelivered, n_bytes: u64, is_shared: bool) {
         let accepted = if is_shared {
-            Accepted::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
+            AcceptedAt::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
         } else {
-            Accepted::Flushed
+            AcceptedAt::Flushed
         };
         self.add(undelivered, accepted);
     }
@@ -64,15 +64,15 @@ impl Outgoing {
     /// Records that a response with a grant ends after this many further bytes. For protocols that write several
     /// responses in one piece.
     pub(super) fn hand_over_up_to(&self, undelivered: Undelivered, n_bytes: u64) {
-        self.add(undelivered, Accepted::Counted(self.n_accepted.load(Relaxed) + n_bytes));
+        self.add(undelivered, AcceptedAt::Counted(self.n_accepted.load(Relaxed) + n_bytes));
     }
 
-    fn add(&self, undelivered: Undelivered, accepted: Accepted) {
+    fn add(&self, undelivered: Undelivered, accepted: AcceptedAt) {
         let mut grants = self.grants();
         if grants.is_over {
             return;
         }
-        grants.handed_over.push(Grant { undelivered, accepted });
+        grants.handed_over.push(PendingGrant { undelivered, accepted });
         self.has_grants.store(true, Relaxed);
     }
 
@@ -132,9 +132,9 @@ impl Outgoing {
 
     fn deliver(&self, grants: &mut Grants, is_flushed: bool) {
         let n_accepted = self.n_accepted.load(Relaxed);
-        let is_delivered = |grant: &mut Grant| match grant.accepted {
-            Accepted::Flushed => is_flushed,
-            Accepted::Counted(n_bytes) => n_accepted >= n_bytes,
+        let is_delivered = |grant: &mut PendingGrant| match grant.accepted {
+            AcceptedAt::Flushed => is_flushed,
+            AcceptedAt::Counted(n_bytes) => n_accepted >= n_bytes,
         };
         for grant in grants.handed_over.extract_if(.., is_delivered) {
             grant.undelivered.delivered();

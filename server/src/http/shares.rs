@@ -86,11 +86,11 @@ impl FromRequestParts<App> for Client {
 pub(crate) struct Shares {
     n_max: usize,
     share_max: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<UnitCounts>,
 }
 
 #[derive(Default, Debug)]
-struct Counts {
+struct UnitCounts {
     n: usize,
     by_taker: HashMap<Taker, usize>,
 }

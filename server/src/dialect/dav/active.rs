@@ -181,12 +181,12 @@ pub(super) async fn covering(
     caller: &Caller,
     path: &FilePath,
 ) -> Result<Vec<Active>, Refusal> {
-    covering_as(dav, Reader::Caller(caller), path).await
+    covering_as(dav, LockReader::Caller(caller), path).await
 }
 
 async fn covering_as(
     dav: &Dav,
-    reader: Reader<'_>,
+    reader: LockReader<'_>,
     path: &FilePath,
 ) -> Result<Vec<Active>, Refusal> {
     // Folders deeper than this cannot be locked, because their lock would have too many parts.
@@ -216,7 +216,7 @@ pub(super) async fn on_node(
     of: &[LockKey],
 ) -> Result<Vec<Active>, Refusal> {
     let mut all = Vec::new();
-    for view in look(dav, Reader::Caller(caller), of, vec![path.lock(&dav.app)]).await? {
+    for view in look(dav, LockReader::Caller(caller), of, vec![path.lock(&dav.app)]).await? {
         add(&mut all, path, &view, false);
     }
     Ok(all)
@@ -232,7 +232,7 @@ pub(super) async fn note_wrong_token(
     if dav.app.audit.is_none() {
         return;
     }
-    let Ok(all) = covering_as(dav, Reader::Audit(caller), path).await else { return };
+    let Ok(all) = covering_as(dav, LockReader::Audit(caller), path).await else { return };
     let meant = all.iter().find(|active| active.token() == token);
     if let Some(active) = meant.or_else(|| all.iter().find(|active| active.is_ours)) {
         let (lock, number) = (active.root.lock(&dav.app), active.lease.id.number);
@@ -259,13 +259,13 @@ pub(super) async fn is_any_inside(
 ) -> Result<bool, Refusal> {
     let of = governing(&dav.app, folder, Reach::Itself);
     let keys = vec![tree_key(&dav.app, folder), readers_key(&dav.app, folder)];
-    let views = look(dav, Reader::Caller(caller), &of, keys).await?;
+    let views = look(dav, LockReader::Caller(caller), &of, keys).await?;
     Ok(views.iter().any(|view| view.n_holders > 0))
 }
 
 /// The reader of a lock.
 #[derive(Clone, Copy)]
-enum Reader<'a> {
+enum LockReader<'a> {
     Caller(&'a Caller),
     /// The audit log, for a request of this caller. The caller does not get the result.
     Audit(&'a Caller),
@@ -275,13 +275,13 @@ enum Reader<'a> {
 /// they can see the folders on the way, but not the locks.
 async fn look(
     dav: &Dav,
-    reader: Reader<'_>,
+    reader: LockReader<'_>,
     of: &[LockKey],
     keys: Vec<LockKey>,
 ) -> Result<Vec<LockView>, Refusal> {
     let found = match reader {
-        Reader::Caller(caller) => grip::look_at_all(&dav.app, caller, of, keys).await,
-        Reader::Audit(caller) => grip::audit_all(&dav.app, caller, keys).await,
+        LockReader::Caller(caller) => grip::look_at_all(&dav.app, caller, of, keys).await,
+        LockReader::Audit(caller) => grip::audit_all(&dav.app, caller, keys).await,
     };
     match found {
         Err(Obstacle::Denied(_)) => Ok(Vec::new()),
