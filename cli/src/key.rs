@@ -84,7 +84,7 @@ struct CreateArgs {
 }
 
 #[derive(Args, Debug)]
-struct RevokeArgs {
+struct RevokeKeyArgs {
     #[command(flatten)]
     file: FileArgs,
     /// All keys of this name.

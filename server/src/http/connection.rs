@@ -41,7 +41,7 @@ const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) const HEAD_BYTES_MIN: usize = 8 * 1024;
 /// Maximum bytes of all headers of an HTTP/2 request, as HTTP/2 counts them.
 const HTTP2_HEADERS_BYTES_MAX: u32 = 16 * 1024;
-/// The same maximum for connections of other servers, which add headers to those of the client.
+/// Maximum bytes of all headers of a request from another server, which adds headers to those of the client.
 const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
 /// Maximum concurrent requests on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
@@ -68,9 +68,9 @@ pub(super) async fn serve(
     let ended = talk(&wire, opened, &place, door, options, stop).await;
     outgoing.over();
     let is_answered = match ended {
-        Ended::Done => activity.has_unread(),
-        Ended::Refused => true,
-        Ended::GivenUp => false,
+        ConnectionEnd::Done => activity.has_unread(),
+        ConnectionEnd::Refused => true,
+        ConnectionEnd::GivenUp => false,
     };
     let lingering = is_answered.then(|| place.leave(&wire)).flatten();
     if let Some(lingering) = lingering {
@@ -79,7 +79,7 @@ pub(super) async fn serve(
 }
 
 /// How a connection ended.
-enum Ended {
+enum ConnectionEnd {
     /// Normally: everything was sent, or the client has disconnected.
     Done,
     /// The client sent an invalid request and got an error.
@@ -95,7 +95,7 @@ async fn talk(
     door: Door,
     options: &Options,
     mut stop: watch::Receiver<bool>,
-) -> Ended {
+) -> ConnectionEnd {
     let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
     let is_for_peers = visitor.link.is_for_peers;
@@ -141,14 +141,14 @@ async fn talk(
         tokio::select! {
             biased;
             // Checked before responses are sent, so that grants to a disconnected client are released.
-            () = &mut ending => return Ended::GivenUp,
+            () = &mut ending => return ConnectionEnd::GivenUp,
             served = poll_fn(|context| {
                 let served = serving.as_mut().poll(context);
                 if served.is_pending() {
                     activity.note_incomplete();
                 }
                 served
-            }) => return if served.is_ok() { Ended::Done } else { Ended::Refused },
+            }) => return if served.is_ok() { ConnectionEnd::Done } else { ConnectionEnd::Refused },
             () = &mut stopping, if !is_stopping => {
                 is_stopping = true;
                 serving.as_mut().graceful_shutdown();

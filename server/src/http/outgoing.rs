@@ -32,7 +32,7 @@ pub(super) struct Outgoing {
 
 #[derive(Default)]
 struct Grants {
-    handed_over: Vec<Grant>,
+    handed_over: Vec<PendingGrant>,
     /// Whether the connection has ended.
     is_over: bool,
 }
@@ -50,7 +50,7 @@ enum Kept {
 
 /// How it is known that the system has accepted an answer's last byte.
 #[derive(Clone, Copy)]
-enum Accepted {
+enum AcceptedAt {
     /// HTTP/1 buffers one response at a time, and its next flush follows only after all of it was written.
     Flushed,
     /// HTTP/2 and pipelines interleave responses. There, a response counts as accepted at this total of bytes: those
@@ -62,9 +62,9 @@ impl Outgoing {
     /// Records that the last piece, of this size, of a response with a grant is about to be handed over.
     pub(super) fn hand_over(&self, undelivered: Undelivered, n_bytes: u64, is_shared: bool) {
         let accepted = if is_shared {
-            Accepted::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
+            AcceptedAt::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
         } else {
-            Accepted::Flushed
+            AcceptedAt::Flushed
         };
         self.add(Kept::Undelivered(undelivered), accepted);
     }
@@ -146,9 +146,9 @@ impl Outgoing {
 
     fn deliver(&self, grants: &mut Grants, is_flushed: bool) {
         let n_accepted = self.n_accepted.load(Relaxed);
-        let is_delivered = |grant: &mut Grant| match grant.accepted {
-            Accepted::Flushed => is_flushed,
-            Accepted::Counted(n_bytes) => n_accepted >= n_bytes,
+        let is_delivered = |grant: &mut PendingGrant| match grant.accepted {
+            AcceptedAt::Flushed => is_flushed,
+            AcceptedAt::Counted(n_bytes) => n_accepted >= n_bytes,
         };
         for grant in grants.handed_over.extract_if(.., is_delivered) {
             if let Kept::Undelivered(undelivered) = grant.kept {

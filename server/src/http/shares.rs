@@ -64,8 +64,8 @@ impl Client {
         Self::of_caller(app, &Arrival::of(parts).caller, parts)
     }
 
-    /// Returns the client that is the caller of a request, even if a session or ticket in the request identifies it
-    /// only later.
+    /// Returns the client in whose share a request counts: the caller, which a session or ticket in the request can
+    /// identify later than its headers.
     pub(crate) fn of_caller(app: &App, caller: &Caller, parts: &Parts) -> Self {
         let peer = Arrival::of(parts).peer;
         let address = || forwarded::client(&parts.headers, peer, &app.http.trusted_proxies);
@@ -86,11 +86,11 @@ impl FromRequestParts<App> for Client {
 pub(crate) struct Shares {
     n_max: usize,
     share_max: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<UnitCounts>,
 }
 
 #[derive(Default, Debug)]
-struct Counts {
+struct UnitCounts {
     n: usize,
     by_taker: HashMap<Taker, usize>,
 }

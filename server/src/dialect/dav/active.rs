@@ -216,7 +216,7 @@ pub(super) async fn covering(
 
 async fn covering_as(
     dav: &Dav,
-    reader: Reader<'_>,
+    reader: LockReader<'_>,
     path: &FilePath,
     secrets: &Secrets,
 ) -> Result<Vec<Active>, Refusal> {
@@ -298,7 +298,7 @@ pub(super) async fn is_any_inside(
 
 /// The reader of a lock.
 #[derive(Clone, Copy)]
-enum Reader<'a> {
+enum LockReader<'a> {
     Caller(&'a Caller),
     /// The audit log, for a request of this caller. The caller does not get the result.
     Audit(&'a Caller),
@@ -308,7 +308,7 @@ enum Reader<'a> {
 /// they can see the folders on the way, but not the locks.
 async fn look(
     dav: &Dav,
-    reader: Reader<'_>,
+    reader: LockReader<'_>,
     of: &[LockKey],
     (keys, secrets): (Vec<LockKey>, &Secrets),
 ) -> Result<Vec<LockView>, Refusal> {
