@@ -227,7 +227,7 @@ impl Desk {
             let known = known.or(found.as_ref());
             if let Ok(Some(what)) = census::missing(&*self.cluster, &self.keys, known) {
                 tracing::error!(%what, "store data is missing from etcd; rewriting it from memory");
-                return Some((Source::Memory, shared.state().n_bytes));
+                return Some((SnapshotSource::Memory, shared.state().n_bytes));
             }
         }
     }
