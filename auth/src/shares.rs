@@ -56,11 +56,11 @@ impl Client {
 pub struct Shares {
     n_max: usize,
     share_max: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<UnitCounts>,
 }
 
 #[derive(Default, Debug)]
-struct Counts {
+struct UnitCounts {
     n: usize,
     by_taker: HashMap<Taker, usize>,
 }

@@ -148,7 +148,8 @@ impl App {
         audit.took(&act, caller.is_operator(), self.engine.wall_ms());
     }
 
-    /// The same for any kind of act. Acts that clients can repeat at will must not push out those of operators.
+    /// Writes an act of any kind to the audit files. Acts that clients can repeat at will must not push out those of
+    /// operators.
     pub fn note_of(
         &self,
         kind: Kind,

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_none() {
+    fn invalid_paths_are_rejected() {
         let long = format!("/{}", "a".repeat(256));
         let deep = "/abc".repeat(1025);
         for raw in [

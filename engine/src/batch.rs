@@ -39,7 +39,8 @@ impl Batch {
     }
 }
 
-/// Does the same as [`Batch::tell_unknown`] for replies without their batch.
+/// Fails the requests of these replies, because their batch might or might not be durable. Reads fail with the error
+/// `lookers`.
 pub(super) fn tell_unknown(answers: Vec<Answer>, lookers: Error) {
     let has_looked = |answer: &Answer| matches!(answer.content, Reply::Found(_));
     let (looked, changed) = answers.into_iter().partition(has_looked);

@@ -27,20 +27,20 @@ pub struct HistoryOptions {
 
 /// The thread that writes the history. Dropping this ends the thread, after it has written all events.
 pub(super) struct Chronicler {
-    desk: Arc<Desk>,
+    desk: Arc<HistoryJob>,
     /// `None` only while this is being dropped.
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-struct Desk {
+struct HistoryJob {
     options: HistoryOptions,
-    book: Mutex<Book>,
+    book: Mutex<OpenHistory>,
     events: Arc<EventLog>,
     /// The clock by which old history is deleted.
     clock: LockClock,
 }
 
-struct Book {
+struct OpenHistory {
     generation: u64,
     chronicle: Chronicle,
     /// The last problem that was logged.
@@ -57,11 +57,11 @@ impl Chronicler {
     ) -> Result<Self, Error> {
         let generation = events.generation();
         let chronicle = Chronicle::open(&options.data, generation, options.bounds)?;
-        let mut book = Book { generation, chronicle, trouble: None };
+        let mut book = OpenHistory { generation, chronicle, trouble: None };
         book.add(told.iter(), after, through);
         events.is_in_history(book.chronicle.through());
         let book = Mutex::new(book);
-        let desk = Arc::new(Desk { options, book, events, clock });
+        let desk = Arc::new(HistoryJob { options, book, events, clock });
         let (stop, stopped) = channel();
         let same = desk.clone();
         let work = move || {
@@ -94,14 +94,14 @@ impl Drop for Chronicler {
     }
 }
 
-impl Desk {
+impl HistoryJob {
     /// Returns the history file for this generation. Starts a new one if the generation changed.
-    fn open(&self, generation: u64) -> MutexGuard<'_, Book> {
+    fn open(&self, generation: u64) -> MutexGuard<'_, OpenHistory> {
         let mut book = lock(&self.book);
         if book.generation != generation {
             let HistoryOptions { data, bounds } = &self.options;
             match Chronicle::open(data, generation, *bounds) {
-                Ok(chronicle) => *book = Book { generation, chronicle, trouble: None },
+                Ok(chronicle) => *book = OpenHistory { generation, chronicle, trouble: None },
                 Err(error) => book.say(error.to_string()),
             }
         }
@@ -124,7 +124,7 @@ impl Desk {
     }
 }
 
-impl Book {
+impl OpenHistory {
     fn add<'e>(&mut self, events: impl Iterator<Item = &'e Event>, after: u64, through: u64) {
         match self.chronicle.add(events, after, through) {
             Ok(()) => self.trouble = None,

@@ -244,7 +244,7 @@ impl Writer {
     }
 }
 
-/// Has a session begun or ended by it?
+/// Returns whether the change opens or ends a session.
 fn is_of_session(change: &Change) -> bool {
     matches!(
         change,

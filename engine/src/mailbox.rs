@@ -87,7 +87,7 @@ pub(super) struct Outbox {
     sorted: Vec<Vec<Addressed>>,
     /// Number of clients answered since this was last reset.
     pub(super) n_told: usize,
-    /// How many of them were granted a lock they had waited for.
+    /// How many of the answered clients were granted a lock they had waited for.
     pub(super) n_woken: usize,
 }
 

@@ -226,11 +226,11 @@ impl LeaveOut {
 /// The state of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It has a holder.
+    /// The lock has a holder.
     Held,
-    /// It has a waiter.
+    /// The lock has a waiter.
     Waiting,
-    /// It has no holder.
+    /// The lock has no holder.
     Free,
 }
 

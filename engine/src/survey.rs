@@ -71,7 +71,7 @@ pub enum Stand {
 /// The order of the results. Locks that are equal in it are sorted by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// By namespace and name.
+    /// Sorts by namespace and name.
     #[default]
     Name,
     /// The earliest expiry first.

@@ -15,9 +15,9 @@ use super::shared::{Gone, Shared};
 /// Dropped before [`Self::delivered`] was called, it releases the grant: one lease, or all leases that were granted
 /// together. Lease numbers are never reused, so a late release cannot end a later lease.
 #[must_use = "dropping it releases the grant"]
-pub struct Undelivered(Told);
+pub struct Undelivered(Guard);
 
-enum Told {
+enum Guard {
     Alone(Report),
     /// Several connections wait for the same lease. It is enough if one of them gets the response.
     Together(Shareable),
@@ -34,14 +34,14 @@ struct Report {
 
 /// How the grant is released.
 enum Back {
-    /// By this engine.
+    /// This engine releases it.
     Here {
         shared: Arc<Shared>,
         /// The first lease, if there are several.
         lease: LeaseNumber,
         epoch: u64,
     },
-    /// By the server that granted it. Taken when it is called.
+    /// The server that granted it releases it. The function is taken when it is called.
     Elsewhere(Option<Box<dyn FnOnce() + Send + Sync>>),
 }
 
@@ -56,7 +56,7 @@ impl Undelivered {
     }
 
     fn by(back: Back) -> Self {
-        Self(Told::Alone(Report { back, is_delivered: AtomicBool::new(false) }))
+        Self(Guard::Alone(Report { back, is_delivered: AtomicBool::new(false) }))
     }
 
     /// Returns the grant of this engine and its epoch; `None` for a grant of another server.
@@ -69,8 +69,8 @@ impl Undelivered {
 
     fn report(&self) -> &Report {
         match &self.0 {
-            Told::Alone(report) => report,
-            Told::Together(Shareable(report)) => report,
+            Guard::Alone(report) => report,
+            Guard::Together(Shareable(report)) => report,
         }
     }
 
@@ -88,14 +88,14 @@ impl Undelivered {
     /// Converts the guard to a form that can be cloned.
     pub fn shared(self) -> Shareable {
         match self.0 {
-            Told::Alone(report) => Shareable(Arc::new(report)),
-            Told::Together(report) => report,
+            Guard::Alone(report) => Shareable(Arc::new(report)),
+            Guard::Together(report) => report,
         }
     }
 
     /// Converts the guard back from its clonable form.
     pub fn from_shared(report: Shareable) -> Self {
-        Self(Told::Together(report))
+        Self(Guard::Together(report))
     }
 }
 

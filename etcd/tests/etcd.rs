@@ -413,8 +413,7 @@ fn a_password_that_is_changed_in_its_file_counts() {
             assert_eq!(denied.kind, Kind::Denied, "{denied}");
         }
         std::fs::remove_file(&file).expect("removed");
-        let unread =
-            client.put(put("a", "2")).await.expect_err("the password file is missing").to_string();
+        let unread = client.put(put("a", "2")).await.expect_err("no password").to_string();
         assert!(unread.contains("password: No such file"), "{unread}");
         std::fs::write(&file, "second\n").expect("a file");
         client.put(put("a", "2")).await.expect("put");

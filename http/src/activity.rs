@@ -47,15 +47,15 @@ pub(super) struct Activity {
 /// The current activity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Doing {
-    /// It has not sent any request since it was accepted, at this time.
+    /// The connection has not sent any request since it was accepted, at this time.
     New(Instant),
     /// No request has been in progress since this time.
     Idle(Instant),
-    /// It has been sending the head of a request since this time.
+    /// The connection has been sending the head of a request since this time.
     Asking(Instant),
-    /// It has been sending a request body since this time. The number is the bytes received so far.
+    /// The connection has been sending a request body since this time. The number is the bytes received so far.
     Sending(Instant, u64),
-    /// It waits for a response or receives one.
+    /// The connection waits for a response or receives one.
     Busy,
 }
 
@@ -89,7 +89,7 @@ impl Activity {
         (self.enter(now_ms, stream.clone()), Arriving::new(body, self, now_ms, stream))
     }
 
-    /// Does the same for a request that was received completely.
+    /// Records that a request was received completely. It ends when its whole response is written.
     pub(super) fn begin_whole(self: &Arc<Self>) -> InProgress {
         self.enter(self.now_ms(), None)
     }

@@ -41,7 +41,7 @@ const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) const HEAD_BYTES_MIN: usize = 8 * 1024;
 /// Maximum bytes of all headers of an HTTP/2 request, as HTTP/2 counts them.
 const HTTP2_HEADERS_BYTES_MAX: u32 = 16 * 1024;
-/// The same maximum for connections of other servers, which add headers to those of the client.
+/// Maximum bytes of all headers of a request from another server, which adds headers to those of the client.
 const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
 /// How often servers of a cluster check whether the other end of their connection is still there.
 pub const PING_EVERY: Duration = Duration::from_secs(5);
@@ -70,9 +70,9 @@ pub(super) async fn serve<H: Handler>(
     let ended = talk(&wire, opened, &place, handler, options, stop).await;
     outgoing.over();
     let is_answered = match ended {
-        Ended::Done => activity.has_unread(),
-        Ended::Refused => true,
-        Ended::GivenUp => false,
+        ConnectionEnd::Done => activity.has_unread(),
+        ConnectionEnd::Refused => true,
+        ConnectionEnd::GivenUp => false,
     };
     let lingering = is_answered.then(|| place.leave(&wire)).flatten();
     if let Some(lingering) = lingering {
@@ -81,7 +81,7 @@ pub(super) async fn serve<H: Handler>(
 }
 
 /// How a connection ended.
-enum Ended {
+enum ConnectionEnd {
     /// Normally: everything was sent, or the client has disconnected.
     Done,
     /// The client sent an invalid request and got an error.
@@ -97,7 +97,7 @@ async fn talk<H: Handler>(
     handler: H,
     options: &Options,
     mut stop: watch::Receiver<bool>,
-) -> Ended {
+) -> ConnectionEnd {
     let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
     let is_for_peers = visitor.link.is_for_peers;
@@ -143,14 +143,14 @@ async fn talk<H: Handler>(
         tokio::select! {
             biased;
             // Checked before responses are sent, so that grants to a disconnected client are released.
-            () = &mut ending => return Ended::GivenUp,
+            () = &mut ending => return ConnectionEnd::GivenUp,
             served = poll_fn(|context| {
                 let served = serving.as_mut().poll(context);
                 if served.is_pending() {
                     activity.note_incomplete();
                 }
                 served
-            }) => return if served.is_ok() { Ended::Done } else { Ended::Refused },
+            }) => return if served.is_ok() { ConnectionEnd::Done } else { ConnectionEnd::Refused },
             () = &mut stopping, if !is_stopping => {
                 is_stopping = true;
                 serving.as_mut().graceful_shutdown();

@@ -19,7 +19,7 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 
 /// Returns the server's URL as the client knows it, such as `https://host:port`; empty if unknown.
 pub fn base(parts: &Parts, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> String {
-    let Reached { scheme, host } = reached(&parts.headers, &parts.uri, peer, is_tls, trusted);
+    let ClientUrl { scheme, host } = reached(&parts.headers, &parts.uri, peer, is_tls, trusted);
     host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
@@ -32,7 +32,7 @@ pub fn is_private(
     is_tls: bool,
     trusted: &[IpNet],
 ) -> bool {
-    let Reached { scheme, host } = reached(headers, uri, peer, is_tls, trusted);
+    let ClientUrl { scheme, host } = reached(headers, uri, peer, is_tls, trusted);
     let is_proxied = [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO]
         .iter()
         .any(|name| headers.contains_key(name));
@@ -51,11 +51,17 @@ pub fn reached_by(
     reached(headers, uri, peer, is_tls, trusted).scheme
 }
 
-fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> Reached {
+fn reached(
+    headers: &HeaderMap,
+    uri: &Uri,
+    peer: Peer,
+    is_tls: bool,
+    trusted: &[IpNet],
+) -> ClientUrl {
     let named = headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 sends the host in the request itself.
     let host = named.and_then(authority).or_else(|| uri.authority().cloned().filter(is_plain));
-    let seen = Reached { scheme: if is_tls { "https" } else { "http" }, host };
+    let seen = ClientUrl { scheme: if is_tls { "https" } else { "http" }, host };
     let peer = Some(peer.address());
     let said = [forwarded(headers), x_forwarded(headers)];
     let mut said = said.into_iter().filter(|hops| !hops.is_empty());
@@ -72,7 +78,7 @@ fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, is_tls: bool, trusted: &[
 /// Returns the client's address: the other end of the connection, or the one that the first trusted proxy reports.
 pub fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
     let peer = peer.address();
-    let named = |hops: Vec<Hop>| {
+    let named = |hops: Vec<ProxyReport>| {
         let mut from = peer;
         for hop in hops.into_iter().rev() {
             match hop.from.filter(|_| is_in(trusted, from)) {
@@ -95,14 +101,14 @@ pub fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
 
 /// How a request reached a server or proxy.
 #[derive(Clone, PartialEq)]
-struct Reached {
+struct ClientUrl {
     scheme: &'static str,
     host: Option<Authority>,
 }
 
-impl Reached {
+impl ClientUrl {
     /// Follows the trusted proxies back to the first one.
-    fn through(mut self, hops: Vec<Hop>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
+    fn through(mut self, hops: Vec<ProxyReport>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
         let mut from = peer;
         for hop in hops.into_iter().rev() {
             if !from.is_some_and(|from| is_in(trusted, from)) {
@@ -118,26 +124,26 @@ impl Reached {
 
 /// What one proxy reports about the request it received.
 #[derive(Default, PartialEq, Debug)]
-struct Hop {
+struct ProxyReport {
     from: Option<IpAddr>,
     scheme: Option<&'static str>,
     host: Option<Authority>,
 }
 
 /// Parses the `Forwarded` header (RFC 7239). The last element is from the nearest proxy.
-fn forwarded(headers: &HeaderMap) -> Vec<Hop> {
+fn forwarded(headers: &HeaderMap) -> Vec<ProxyReport> {
     list(headers, &FORWARDED).iter().map(|element| hop(element)).collect()
 }
 
 /// Parses the older `X-Forwarded-*` headers.
-fn x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
+fn x_forwarded(headers: &HeaderMap) -> Vec<ProxyReport> {
     let from = list(headers, &X_FORWARDED_FOR);
     let (schemes, hosts) = (list(headers, &X_FORWARDED_PROTO), list(headers, &X_FORWARDED_HOST));
     let n = from.len().max(schemes.len()).max(hosts.len());
     // Lists of different lengths are aligned at their ends, which are from the nearest proxy.
     let nth =
         |list: &[String], at: usize| (at + list.len()).checked_sub(n).map(|at| list[at].clone());
-    let hop = |at| Hop {
+    let hop = |at| ProxyReport {
         from: nth(&from, at).and_then(|text| address(&text)),
         scheme: nth(&schemes, at).and_then(|text| scheme(&text)),
         host: nth(&hosts, at).and_then(|text| authority(&text)),
@@ -146,8 +152,8 @@ fn x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
 }
 
 /// Parses `for=192.0.2.60;proto=https;host=example.com`.
-fn hop(element: &str) -> Hop {
-    let mut hop = Hop::default();
+fn hop(element: &str) -> ProxyReport {
+    let mut hop = ProxyReport::default();
     for pair in split(element, ';') {
         let Some((name, value)) = pair.split_once('=') else { continue };
         let value = value.trim().trim_matches('"');

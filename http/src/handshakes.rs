@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 /// All handshakes in progress.
 pub struct Handshakes {
     n_max: usize,
-    under_way: Mutex<UnderWay>,
+    under_way: Mutex<InHandshake>,
 }
 
 #[derive(Default)]
-struct UnderWay {
+struct InHandshake {
     /// The handshakes by their number, oldest first.
     all: BTreeMap<u64, Arc<Notify>>,
     n_begun: u64,

@@ -7,7 +7,7 @@ pub fn escape(text: &str) -> String {
     escape_but(text, |_| false)
 }
 
-/// Does the same for text with several lines.
+/// Escapes text with several lines.
 pub fn escape_lines(text: &str) -> String {
     escape_but(text, |c| c == '\n' || c == '\t')
 }

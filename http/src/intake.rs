@@ -29,7 +29,8 @@ pub(super) struct Intake {
     since_ms: AtomicU64,
     /// Whether the exact end of the current request is known.
     is_exact: AtomicBool,
-    /// The same for the headers of an HTTP/2 request, which can be incomplete while other requests are in progress.
+    /// When the incomplete headers of an HTTP/2 request began, in milliseconds after the epoch, plus one; 0 without
+    /// such headers. Other requests can be in progress at the same time.
     headers_since_ms: AtomicU64,
     /// Whether requests share the connection (HTTP/2), which has separate limits.
     is_shared: AtomicBool,

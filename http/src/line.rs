@@ -23,7 +23,7 @@ const RECORD_BYTES_MAX: usize = 16 * 1024;
 
 /// The transport of one connection.
 pub struct Line {
-    kind: Kind,
+    kind: Transport,
     outgoing: Arc<Outgoing>,
     /// Checks received HTTP/1 bytes.
     heads: Option<Heads>,
@@ -33,7 +33,7 @@ pub struct Line {
     counted: Option<Counted>,
 }
 
-enum Kind {
+enum Transport {
     Clear(Wire),
     Secured(Box<Secured>),
 }
@@ -46,15 +46,15 @@ struct Secured {
 
 impl Line {
     pub(super) fn clear(wire: Wire) -> Self {
-        Self::new(Kind::Clear(wire))
+        Self::new(Transport::Clear(wire))
     }
 
     pub(super) fn secured(tls: TlsStream<Wire>) -> Self {
         let secured = Secured { tls, n_in_record: 0 };
-        Self::new(Kind::Secured(Box::new(secured)))
+        Self::new(Transport::Secured(Box::new(secured)))
     }
 
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Transport) -> Self {
         Self { kind, outgoing: Arc::default(), heads: None, frames: None, counted: None }
     }
 
@@ -76,8 +76,8 @@ impl Line {
     /// The underlying socket.
     pub(super) fn wire(&self) -> &Wire {
         match &self.kind {
-            Kind::Clear(wire) => wire,
-            Kind::Secured(secured) => secured.tls.get_ref().0,
+            Transport::Clear(wire) => wire,
+            Transport::Secured(secured) => secured.tls.get_ref().0,
         }
     }
 }
@@ -126,8 +126,8 @@ impl AsyncRead for Line {
         }
         let (n_before, n_room) = (buffer.filled().len(), buffer.remaining());
         ready!(match kind {
-            Kind::Clear(wire) => Pin::new(wire).poll_read(context, buffer),
-            Kind::Secured(secured) => Pin::new(&mut secured.tls).poll_read(context, buffer),
+            Transport::Clear(wire) => Pin::new(wire).poll_read(context, buffer),
+            Transport::Secured(secured) => Pin::new(&mut secured.tls).poll_read(context, buffer),
         })?;
         if let Some(counted) = counted {
             counted.heard(n_room - buffer.remaining(), n_room);
@@ -158,7 +158,7 @@ impl AsyncWrite for Line {
     ) -> Poll<io::Result<usize>> {
         let Self { kind, outgoing, .. } = &mut *self;
         match kind {
-            Kind::Clear(wire) => {
+            Transport::Clear(wire) => {
                 let Poll::Ready(n) = Pin::new(wire).poll_write(context, bytes)? else {
                     outgoing.stalls();
                     return Poll::Pending;
@@ -166,7 +166,7 @@ impl AsyncWrite for Line {
                 outgoing.accepted(n);
                 Poll::Ready(Ok(n))
             }
-            Kind::Secured(secured) => {
+            Transport::Secured(secured) => {
                 let written = secured.poll_write(outgoing, context, bytes);
                 if written.is_pending() {
                     outgoing.stalls();
@@ -179,7 +179,7 @@ impl AsyncWrite for Line {
     /// HTTP calls this after all its output was written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { kind, outgoing, .. } = &mut *self;
-        if let Kind::Secured(secured) = kind {
+        if let Transport::Secured(secured) = kind {
             ready!(secured.poll_sent(outgoing, context))?;
         }
         outgoing.flushed();
@@ -188,8 +188,8 @@ impl AsyncWrite for Line {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.kind {
-            Kind::Clear(wire) => Pin::new(wire).poll_shutdown(context),
-            Kind::Secured(secured) => Pin::new(&mut secured.tls).poll_shutdown(context),
+            Transport::Clear(wire) => Pin::new(wire).poll_shutdown(context),
+            Transport::Secured(secured) => Pin::new(&mut secured.tls).poll_shutdown(context),
         }
     }
 }

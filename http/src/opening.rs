@@ -56,7 +56,7 @@ pub(super) struct Opened {
 pub(super) enum Unopened {
     /// The handshake took too long.
     Timeout,
-    /// It had to make room for another connection.
+    /// The connection had to make room for another one.
     Shed,
     /// The PROXY header is missing or invalid.
     ProxyHeader(io::Error),

@@ -32,14 +32,14 @@ pub(super) struct Outgoing {
 
 #[derive(Default)]
 struct Grants {
-    handed_over: Vec<Grant>,
+    handed_over: Vec<PendingGrant>,
     /// Whether the connection has ended.
     is_over: bool,
 }
 
-struct Grant {
+struct PendingGrant {
     kept: Kept,
-    accepted: Accepted,
+    accepted: AcceptedAt,
 }
 
 /// What is kept until the system has taken an answer.
@@ -50,7 +50,7 @@ enum Kept {
 
 /// How it is known that the system has accepted an answer's last byte.
 #[derive(Clone, Copy)]
-enum Accepted {
+enum AcceptedAt {
     /// HTTP/1 buffers one response at a time, and its next flush follows only after all of it was written.
     Flushed,
     /// HTTP/2 and pipelines interleave responses. There, a response counts as accepted at this total of bytes: those
@@ -62,31 +62,31 @@ impl Outgoing {
     /// Records that the last piece, of this size, of a response with a grant is about to be handed over.
     pub(super) fn hand_over(&self, undelivered: Undelivered, n_bytes: u64, is_shared: bool) {
         let accepted = if is_shared {
-            Accepted::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
+            AcceptedAt::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
         } else {
-            Accepted::Flushed
+            AcceptedAt::Flushed
         };
         self.add(Kept::Undelivered(undelivered), accepted);
     }
 
     /// The last piece of an answer over HTTP/1 is about to be handed over. Its bytes count until it is taken.
     pub(super) fn count(&self, sending: Sending) {
-        self.add(Kept::Counted(sending), Accepted::Flushed);
+        self.add(Kept::Counted(sending), AcceptedAt::Flushed);
     }
 
     /// Records that a response with a grant ends after this many further bytes. For protocols that write several
     /// responses in one piece.
     pub(super) fn hand_over_up_to(&self, undelivered: Undelivered, n_bytes: u64) {
-        let accepted = Accepted::Counted(self.n_accepted.load(Relaxed) + n_bytes);
+        let accepted = AcceptedAt::Counted(self.n_accepted.load(Relaxed) + n_bytes);
         self.add(Kept::Undelivered(undelivered), accepted);
     }
 
-    fn add(&self, kept: Kept, accepted: Accepted) {
+    fn add(&self, kept: Kept, accepted: AcceptedAt) {
         let mut grants = self.grants();
         if grants.is_over {
             return;
         }
-        grants.handed_over.push(Grant { kept, accepted });
+        grants.handed_over.push(PendingGrant { kept, accepted });
         self.has_grants.store(true, Relaxed);
     }
 
@@ -146,9 +146,9 @@ impl Outgoing {
 
     fn deliver(&self, grants: &mut Grants, is_flushed: bool) {
         let n_accepted = self.n_accepted.load(Relaxed);
-        let is_delivered = |grant: &mut Grant| match grant.accepted {
-            Accepted::Flushed => is_flushed,
-            Accepted::Counted(n_bytes) => n_accepted >= n_bytes,
+        let is_delivered = |grant: &mut PendingGrant| match grant.accepted {
+            AcceptedAt::Flushed => is_flushed,
+            AcceptedAt::Counted(n_bytes) => n_accepted >= n_bytes,
         };
         for grant in grants.handed_over.extract_if(.., is_delivered) {
             if let Kept::Undelivered(undelivered) = grant.kept {

@@ -45,7 +45,7 @@ pub struct Places {
     /// The store's health, which decides whether this server accepts more connections.
     health: Arc<Health>,
     epoch: Instant,
-    taken: Mutex<Taken>,
+    taken: Mutex<Slots>,
     is_freed: Notify,
     streams: Arc<Streams>,
     /// Lingering connections, which have no slot.
@@ -60,7 +60,7 @@ pub struct Places {
 }
 
 #[derive(Default)]
-struct Taken {
+struct Slots {
     n_full: usize,
     n_reserved: usize,
     by_peer: HashMap<IpAddr, OfPeer>,
@@ -169,7 +169,7 @@ impl Places {
     pub(super) fn enter(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
         let peer = peer.address();
         let peer = self.options.network_of(peer);
-        let of_peer = |taken: &Taken| {
+        let of_peer = |taken: &Slots| {
             let of = peer.and_then(|peer| taken.by_peer.get(&peer));
             of.map_or((0, 0), |of| (of.n, of.n_reserved))
         };
@@ -279,12 +279,12 @@ impl Places {
         self.taken().shed_idle(&self.options)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, Slots> {
         lock(&self.taken)
     }
 }
 
-impl Taken {
+impl Slots {
     fn add(&mut self, activity: Arc<Activity>, peer: Option<IpAddr>, is_restricted: bool) -> usize {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.connections.push(None);

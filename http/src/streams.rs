@@ -55,12 +55,12 @@ pub(super) struct Streams {
 
 /// An HTTP/2 request, from its head to the last byte of its response.
 #[derive(Clone, Debug)]
-pub struct Stream(Arc<Entry>);
+pub struct Stream(Arc<StreamEntry>);
 
-struct Entry {
+struct StreamEntry {
     streams: Arc<Streams>,
     activity: Arc<Activity>,
-    claim: Mutex<Claim>,
+    claim: Mutex<StreamShare>,
     /// How long the client can leave the response unread; `None` for no limit.
     patience: Option<Duration>,
     /// Since when the client has read nothing, in milliseconds after the epoch, plus one; 0 if there is nothing to
@@ -86,7 +86,7 @@ struct ChargedBody {
 }
 
 /// The units that a request uses in the shares.
-enum Claim {
+enum StreamShare {
     Unknown,
     Admitted(#[allow(dead_code, reason = "its drop gives the place back")] Taken),
     Refused(Full),
@@ -119,10 +119,10 @@ impl Streams {
     ) -> (Stream, i64) {
         activity.untaken.n_streams.fetch_add(1, Relaxed);
         let n_excess = self.open.inc() + 1 - self.open_max;
-        let stream = Stream(Arc::new(Entry {
+        let stream = Stream(Arc::new(StreamEntry {
             streams: self.clone(),
             activity,
-            claim: Mutex::new(Claim::Unknown),
+            claim: Mutex::new(StreamShare::Unknown),
             patience,
             untaken_since_ms: AtomicU64::new(0),
             n_pieces: AtomicU32::new(0),
@@ -146,18 +146,18 @@ impl Streams {
 impl Stream {
     /// Counts the request for this client, unless it already counts for one. Returns `false` if a limit is reached.
     pub fn enter(&self, client: &Client) -> bool {
-        let Entry { streams, claim, .. } = &*self.0;
+        let StreamEntry { streams, claim, .. } = &*self.0;
         let mut claim = lock(claim);
-        if let Claim::Unknown = *claim {
+        if let StreamShare::Unknown = *claim {
             *claim = match streams.shares.take(client, None) {
                 Ok(taken) => {
                     streams.admitted.inc();
-                    Claim::Admitted(taken)
+                    StreamShare::Admitted(taken)
                 }
-                Err(full) => Claim::Refused(full),
+                Err(full) => StreamShare::Refused(full),
             };
         }
-        !matches!(*claim, Claim::Refused(_))
+        !matches!(*claim, StreamShare::Refused(_))
     }
 
     /// The head of the request takes this many bytes that count.
@@ -204,7 +204,7 @@ impl Stream {
     /// Why there was no room for the request.
     pub fn refused(&self) -> Option<Full> {
         match *lock(&self.0.claim) {
-            Claim::Refused(full) => Some(full),
+            StreamShare::Refused(full) => Some(full),
             _ => None,
         }
     }
@@ -216,8 +216,8 @@ impl Stream {
 
     /// Keeps the rest of the request body, which the handler did not read, to be discarded.
     pub(super) fn leaves_unread(&self, body: Incoming) {
-        let Entry { claim, lingers, unread, .. } = &*self.0;
-        if *lingers && !matches!(*lock(claim), Claim::Refused(_)) {
+        let StreamEntry { claim, lingers, unread, .. } = &*self.0;
+        if *lingers && !matches!(*lock(claim), StreamShare::Refused(_)) {
             *lock(unread) = Some(body);
         }
     }
@@ -260,16 +260,16 @@ impl Stream {
     }
 }
 
-impl Entry {
+impl StreamEntry {
     fn leave(&self) {
-        let before = std::mem::replace(&mut *lock(&self.claim), Claim::Over);
-        if let Claim::Admitted(_) = before {
+        let before = std::mem::replace(&mut *lock(&self.claim), StreamShare::Over);
+        if let StreamShare::Admitted(_) = before {
             self.streams.admitted.dec();
         }
     }
 }
 
-impl Drop for Entry {
+impl Drop for StreamEntry {
     fn drop(&mut self) {
         self.leave();
         let n_streams = &self.activity.untaken.n_streams;
@@ -280,7 +280,7 @@ impl Drop for Entry {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for StreamEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry").finish_non_exhaustive()
     }
@@ -403,13 +403,17 @@ impl Drop for Late {
 }
 
 /// An unread response, and its time limit.
-struct Wait {
+struct ReadDeadline {
     until: Instant,
     sleep: std::pin::Pin<Box<Sleep>>,
     _late: Late,
 }
 
-fn poll_late(stream: &Stream, wait: &mut Option<Wait>, context: &mut Context<'_>) -> Poll<()> {
+fn poll_late(
+    stream: &Stream,
+    wait: &mut Option<ReadDeadline>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
     let (Some(since), Some(patience)) = (stream.untaken_since(), stream.0.patience) else {
         *wait = None;
         return Poll::Pending;
@@ -417,7 +421,7 @@ fn poll_late(stream: &Stream, wait: &mut Option<Wait>, context: &mut Context<'_>
     let until = since + patience;
     let wait = wait.get_or_insert_with(|| {
         let late = Late::of(&stream.0.activity);
-        Wait { until, sleep: Box::pin(sleep_until(until)), _late: late }
+        ReadDeadline { until, sleep: Box::pin(sleep_until(until)), _late: late }
     });
     if wait.until != until {
         wait.until = until;

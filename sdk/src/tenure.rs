@@ -21,11 +21,11 @@ const DRIFT: u32 = 100;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Lost {
-    /// It was not renewed in time. The lease ends within the margin, or has ended while the process was paused.
+    /// The lease was not renewed in time: it ends within the margin, or has ended while the process was paused.
     OutOfTime,
     /// The server reported that the lease expired or was revoked. Another client might already hold the lock.
     Ended,
-    /// It was released, or its session was closed.
+    /// The lease was released, or its session was closed.
     Released,
 }
 

@@ -175,7 +175,7 @@ impl Server {
         Self::start_with(settings, Arc::new(SystemClock::new())).await
     }
 
-    /// Does the same with the given clock.
+    /// Starts a server that uses the given clock.
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let auth = gate(&settings)?;
         let tls = certificate(&settings, &auth)?;

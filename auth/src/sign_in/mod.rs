@@ -32,7 +32,7 @@ pub struct SignIns {
 struct Session {
     /// The principal with the credential from the sign-in.
     by: Principal,
-    /// The same principal with the session as its credential.
+    /// The principal with the session as its credential.
     shown: Principal,
     began_ms: i64,
 }

@@ -68,7 +68,7 @@ async fn a_store_moves_to_etcd_and_back_with_its_leases() {
     let Err(why) = Process::try_start(BINARY, &first, &[]) else { panic!("it is closed") };
     assert!(why.contains("has moved to etcd://"), "{why}");
     assert!(does(&["verify", text(&first)]).contains("has moved to etcd://"));
-    fails(&migrate, "already");
+    fails(&migrate, "is not empty");
     let server = leader(&node, &store).await;
     let renewed = server.client.renew(&held, 600_000, json!({})).await;
     assert_eq!(renewed.status, 200, "leases stay valid: {renewed:?}");

@@ -214,7 +214,7 @@ fn a_revoked_lock_is_free_and_the_reason_is_reported() {
     let revoked = world.leasehold(&["revoke", "db", "--reason", "host is gone"]);
     assert_eq!((revoked.code, revoked.out.as_str()), (0, "revoked db from ann, token 1\n"));
     let nobody = world.leasehold(&["revoke", "db", "--reason", "host is gone"]);
-    assert_eq!((nobody.code, nobody.out.as_str()), (0, "nobody had db\n"));
+    assert_eq!((nobody.code, nobody.out.as_str()), (0, "db was not held\n"));
 }
 
 #[test]

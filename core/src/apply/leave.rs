@@ -78,8 +78,8 @@ fn give_back(t: &mut Transition<'_>, slot: Slot<Lease>, mut together: Vec<Slot<L
     }
 }
 
-/// Does what [`leave`] does, after a restart has closed all connections, for at most `n_max` waiters. Returns whether
-/// more are left.
+/// Does the same as [`leave`] for the waiters whose connections a restart has closed, for at most `n_max` of them.
+/// Returns whether more are left.
 pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
     let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
     let leases = t.state.leases.iter().filter(|(_, lease)| is_waiting(lease));

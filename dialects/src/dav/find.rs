@@ -45,7 +45,7 @@ const SUPPORTED: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><
 
 /// The properties that a request wants.
 #[derive(Clone, Debug)]
-enum Wanted {
+enum PropertyRequest {
     /// All properties, and in addition these.
     All(Vec<Name>),
     /// The names of all properties, without values.
@@ -54,20 +54,22 @@ enum Wanted {
     These(Vec<Name>),
 }
 
-impl Wanted {
+impl PropertyRequest {
     fn wants(&self, live: &str) -> bool {
         match self {
-            Wanted::All(_) => true,
-            Wanted::Names => false,
-            Wanted::These(names) => names.iter().any(|name| name.is_dav() && name.name == live),
+            PropertyRequest::All(_) => true,
+            PropertyRequest::Names => false,
+            PropertyRequest::These(names) => {
+                names.iter().any(|name| name.is_dav() && name.name == live)
+            }
         }
     }
 
     /// Returns whether the stored properties of clients have to be read.
     fn wants_dead(&self) -> bool {
         match self {
-            Wanted::All(_) | Wanted::Names => true,
-            Wanted::These(names) => names.iter().any(|name| {
+            PropertyRequest::All(_) | PropertyRequest::Names => true,
+            PropertyRequest::These(names) => names.iter().any(|name| {
                 !name.is_dav() || !LIVE.contains(&&*name.name) || name.name == "displayname"
             }),
         }
@@ -75,7 +77,7 @@ impl Wanted {
 }
 
 /// A file or folder with the data that was read for the response.
-struct Seen {
+struct ListedResource {
     path: FilePath,
     facts: Option<Facts>,
     modified_ms: i64,
@@ -88,7 +90,7 @@ pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let path = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
     let body = dav.read(body).await?;
     let wanted = match body.is_empty() {
-        true => Wanted::All(Vec::new()),
+        true => PropertyRequest::All(Vec::new()),
         false => wanted(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?,
     };
     let looked = path.clone();
@@ -110,7 +112,7 @@ pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
             "PROPFIND of a folder needs the header Depth with 0 or 1; send one request per folder";
         return Err(Refusal::forbidden(why).named("propfind-finite-depth"));
     }
-    let mut look = Look { dav: dav.clone(), caller: asked.caller.clone(), wanted };
+    let mut look = FolderListing { dav: dav.clone(), caller: asked.caller.clone(), wanted };
     let locks = match look.wanted.wants("lockdiscovery") {
         true => first(covering(dav, &asked.caller, &asked.path, &Secrets::default()).await?),
         false => Vec::new(),
@@ -146,13 +148,13 @@ fn first(mut locks: Vec<Active>) -> Vec<Active> {
 
 const END: &str = "</D:multistatus>\n";
 
-struct Look {
+struct FolderListing {
     dav: Dav,
     caller: Caller,
-    wanted: Wanted,
+    wanted: PropertyRequest,
 }
 
-impl Look {
+impl FolderListing {
     /// Returns the rest of the response: the entries of the folder, one page at a time, so that they are never in
     /// memory as a whole.
     fn members(
@@ -235,27 +237,27 @@ impl Look {
         facts: Option<Facts>,
         modified_ms: i64,
         locks: Vec<Active>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<ListedResource, Refusal> {
         let mut dead = Properties::default();
         if self.wanted.wants_dead() {
             let asked = self.caller.permit(ToRead::new(&self.dav.app, path.clone()))?;
             let bytes = self.dav.store.blocking(move |content| content.properties(&asked)).await?;
             dead = Properties::parse(&bytes);
         }
-        Ok(Seen { path, facts, modified_ms, dead, locks })
+        Ok(ListedResource { path, facts, modified_ms, dead, locks })
     }
 
-    fn render(&self, seen: &Seen) -> String {
+    fn render(&self, seen: &ListedResource) -> String {
         let (mut there, mut missing) = (String::new(), String::new());
         let dead: HashMap<&Name, &Dead> =
             seen.dead.0.iter().map(|dead| (&dead.name, dead)).collect();
         match &self.wanted {
-            Wanted::Names => {
+            PropertyRequest::Names => {
                 let live = LIVE.iter().filter(|name| self.live(seen, name).is_some());
                 live.for_each(|name| there.push_str(&Name::dav(name).render()));
                 seen.dead.0.iter().for_each(|dead| there.push_str(&dead.name.render()));
             }
-            Wanted::All(more) => {
+            PropertyRequest::All(more) => {
                 for name in LIVE {
                     if !dead.contains_key(&Name::dav(name))
                         && let Some(value) = self.live(seen, name)
@@ -269,7 +271,7 @@ impl Look {
                 let more = more.filter(|name| !dead.contains_key(name));
                 more.for_each(|name| self.one((seen, &dead), name, &mut there, &mut missing));
             }
-            Wanted::These(names) => {
+            PropertyRequest::These(names) => {
                 let names = names.iter();
                 names.for_each(|name| self.one((seen, &dead), name, &mut there, &mut missing));
             }
@@ -289,7 +291,7 @@ impl Look {
 
     fn one(
         &self,
-        (seen, dead): (&Seen, &HashMap<&Name, &Dead>),
+        (seen, dead): (&ListedResource, &HashMap<&Name, &Dead>),
         name: &Name,
         there: &mut String,
         missing: &mut String,
@@ -305,7 +307,7 @@ impl Look {
     }
 
     /// Returns a property that the server computes, as an XML element.
-    fn live(&self, seen: &Seen, name: &str) -> Option<String> {
+    fn live(&self, seen: &ListedResource, name: &str) -> Option<String> {
         let facts = seen.facts.as_ref();
         let value = match name {
             "creationdate" => calendar::to_seconds(seen.modified_ms),
@@ -338,20 +340,20 @@ pub(super) fn propstat(properties: &str, status: &str) -> String {
     )
 }
 
-fn wanted(document: &roxmltree::Document<'_>) -> Result<Wanted, Refusal> {
+fn wanted(document: &roxmltree::Document<'_>) -> Result<PropertyRequest, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "propfind") {
         return Err(Refusal::invalid("the body of PROPFIND must be a propfind element of DAV:"));
     }
     if let Some(these) = xml::child(root, "prop") {
-        return Ok(Wanted::These(names(these)?));
+        return Ok(PropertyRequest::These(names(these)?));
     }
     if xml::child(root, "propname").is_some() {
-        return Ok(Wanted::Names);
+        return Ok(PropertyRequest::Names);
     }
     if xml::child(root, "allprop").is_some() {
         let more = xml::child(root, "include").map(names).transpose()?;
-        return Ok(Wanted::All(more.unwrap_or_default()));
+        return Ok(PropertyRequest::All(more.unwrap_or_default()));
     }
     Err(Refusal::invalid("propfind needs prop, propname or allprop"))
 }

@@ -218,7 +218,7 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
         return Ok(());
     }
     // Several lists can be about the same file, so the facts are kept.
-    let mut known: Vec<Known> = Vec::new();
+    let mut known: Vec<ResourceFacts> = Vec::new();
     let mut is_gone = false;
     let secrets = secrets(conditions.tokens());
     for list in &conditions.lists {
@@ -238,7 +238,7 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
                 return Err(Refusal::invalid(why));
             }
             None => {
-                known.push(Known { path: about, tokens: None, tag: None });
+                known.push(ResourceFacts { path: about, tokens: None, tag: None });
                 known.len() - 1
             }
         };
@@ -266,13 +266,13 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
 }
 
 /// The facts about a file or folder that the header `If` names: looked up once, and only if needed.
-struct Known {
+struct ResourceFacts {
     path: FilePath,
     tokens: Option<HashSet<String>>,
     tag: Option<Option<String>>,
 }
 
-impl Known {
+impl ResourceFacts {
     async fn is(
         &mut self,
         dav: &Dav,

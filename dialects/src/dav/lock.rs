@@ -25,7 +25,7 @@ use crate::http::request;
 const OWNER_CHARS: usize = 64;
 
 /// The lock that a client requests.
-struct Wanted {
+struct RequestedLock {
     scope: Scope,
     /// The `owner` element of the client, as XML and as text.
     owner: Option<(String, String)>,
@@ -101,7 +101,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
 async fn take(
     dav: &Dav,
     asked: &Asked,
-    wanted: &Wanted,
+    wanted: &RequestedLock,
     (reach, extent): (Reach, &Extent),
     ttl: Span,
 ) -> Result<(Grip, Option<Undelivered>), Refusal> {
@@ -238,7 +238,7 @@ fn shown(dav: &Dav, status: StatusCode, active: &Active) -> Response {
     (status, headers, body).into_response()
 }
 
-fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Wanted, Refusal> {
+fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<RequestedLock, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "lockinfo") {
         return Err(Refusal::invalid("the body of LOCK must be a lockinfo element of DAV:"));
@@ -255,7 +255,7 @@ fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Wanted
         return Err(Refusal::invalid("lockinfo needs locktype with write"));
     }
     let owner = xml::child(root, "owner").map(|owner| named(owner, bytes_max)).transpose()?;
-    Ok(Wanted { scope, owner })
+    Ok(RequestedLock { scope, owner })
 }
 
 fn named(owner: Node<'_, '_>, bytes_max: usize) -> Result<(String, String), Refusal> {

@@ -27,7 +27,7 @@ struct OutcomeLabel {
 }
 
 /// A gauge that is shown only once it has a value.
-type Shown = Family<NoLabels, Gauge>;
+type OptionalGauge = Family<NoLabels, Gauge>;
 
 /// A change of leadership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,9 +43,9 @@ pub(crate) enum Turn {
 /// How a journal record of unknown outcome was resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resolved {
-    /// It is durable.
+    /// The record is durable.
     Durable,
-    /// It is lost, or another server took over and knows its outcome.
+    /// The record is lost, or another server took over and knows its outcome.
     Lost,
     /// The clients were told that the outcome is unknown.
     Told,
@@ -59,19 +59,19 @@ fn seconds() -> Histogram {
 /// The metrics of a cluster member.
 pub struct ClusterMetrics {
     role: Family<RoleLabel, Gauge>,
-    epoch: Shown,
+    epoch: OptionalGauge,
     changes: Family<ChangeLabel, Counter>,
-    nodes: Shown,
-    lag: Shown,
-    behind: Shown,
-    seen: Shown,
+    nodes: OptionalGauge,
+    lag: OptionalGauge,
+    behind: OptionalGauge,
+    seen: OptionalGauge,
     confirms: Family<NoLabels, Histogram, fn() -> Histogram>,
     unknowns: Family<OutcomeLabel, Counter>,
-    kept: Shown,
-    unreached: Shown,
-    unreached_by: Shown,
-    snapshot: Shown,
-    etcd: [Shown; ETCD.len()],
+    kept: OptionalGauge,
+    unreached: OptionalGauge,
+    unreached_by: OptionalGauge,
+    snapshot: OptionalGauge,
+    etcd: [OptionalGauge; ETCD.len()],
 }
 
 /// Name suffix and description of the gauges in [`ClusterMetrics::etcd`], in the same order.
@@ -188,10 +188,10 @@ impl ClusterMetrics {
 
     /// Updates the gauges that are computed only when metrics are read.
     pub(crate) fn observe(&self, pulse: &Pulse, room: Room, wall_ms: i64) {
-        let show = |gauge: &Shown, value: u64| {
+        let show = |gauge: &OptionalGauge, value: u64| {
             gauge.get_or_create(&[]).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
-        let seconds = |gauge: &Shown, age: Option<Duration>| match age {
+        let seconds = |gauge: &OptionalGauge, age: Option<Duration>| match age {
             Some(age) => show(gauge, age.as_secs()),
             None => gauge.clear(),
         };

@@ -40,10 +40,10 @@ impl Scale {
 
 /// A histogram. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Timing(Arc<Inner>);
+pub struct Timing(Arc<Buckets>);
 
 #[derive(Debug)]
-struct Inner {
+struct Buckets {
     scale: Scale,
     /// The last counter is for times beyond all bounds.
     counts: Box<[AtomicU64]>,
@@ -55,12 +55,12 @@ struct Inner {
 impl Timing {
     pub(crate) fn new(scale: Scale) -> Self {
         let counts = (0..=scale.n).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Inner { scale, counts, sum: AtomicU64::new(0) }))
+        Self(Arc::new(Buckets { scale, counts, sum: AtomicU64::new(0) }))
     }
 
     /// Adds a time.
     pub fn observe(&self, time: Duration) {
-        let Inner { scale, counts, sum } = &*self.0;
+        let Buckets { scale, counts, sum } = &*self.0;
         counts[scale.place(time)].fetch_add(1, Relaxed);
         let add = |bits| Some((f64::from_bits(bits) + time.as_secs_f64()).to_bits());
         // The update function never returns `None`, so this cannot fail.
@@ -68,7 +68,7 @@ impl Timing {
     }
 
     fn encode(&self, mut encoder: MetricEncoder<'_>, unit: Unit) -> fmt::Result {
-        let Inner { scale, counts, sum } = &*self.0;
+        let Buckets { scale, counts, sum } = &*self.0;
         let bounds = scale.bounds().map(|bound| unit.of(bound)).chain([f64::INFINITY]);
         let buckets: Vec<_> = bounds.zip(counts.iter().map(|count| count.load(Relaxed))).collect();
         let n = buckets.iter().map(|(_, n)| n).sum();

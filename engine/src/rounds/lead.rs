@@ -44,9 +44,9 @@ pub(crate) struct Gathers {
 
 /// The result of a round.
 pub(crate) enum Round<E> {
-    /// It took no longer than a worker can be blocked.
+    /// The round took no longer than a worker can be blocked.
     Quick,
-    /// It took longer.
+    /// The round took longer.
     Slow,
     /// Its outcome is not known yet. No request can be processed until it is.
     Held,

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_none() {
+    fn malformed_certificates_are_rejected() {
         let whole = certificate((LONG_TIME, "20270213000000Z"), &[(DNS, "web-1")]);
         for n in 0..whole.len() {
             assert_eq!(read(&whole[..n]), None, "{n} of {} bytes", whole.len());

@@ -60,14 +60,14 @@ pub enum Renewed {
 pub struct Tls {
     files: Files,
     gate: Arc<Gate>,
-    current: RwLock<Current>,
+    current: RwLock<TlsState>,
     /// Whether clients need a certificate. Rings when the requirements change.
     demand: watch::Sender<Demand>,
     /// When the files were last read successfully, in wall-clock milliseconds.
     good_at: AtomicI64,
 }
 
-struct Current {
+struct TlsState {
     pair: Pair,
     mtls: Option<Arc<Mtls>>,
     config: Arc<ServerConfig>,
@@ -104,7 +104,7 @@ impl Tls {
         let mtls = gate.mtls();
         let config = config(&pair, mtls.as_deref())?;
         let demand = watch::Sender::new(Demand::of(&mtls));
-        let current = RwLock::new(Current { pair, mtls, config });
+        let current = RwLock::new(TlsState { pair, mtls, config });
         Ok(Arc::new(Self { files, gate, current, demand, good_at: AtomicI64::new(i64::MAX) }))
     }
 
@@ -132,7 +132,7 @@ impl Tls {
             Ok(Renewed::Same)
         } else {
             config(&pair, mtls.as_deref()).map(|config| {
-                *current = Current { pair, mtls, config };
+                *current = TlsState { pair, mtls, config };
                 Renewed::New
             })
         };

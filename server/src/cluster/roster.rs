@@ -27,7 +27,7 @@ type Look = Box<dyn Fn() -> Result<Status, Error> + Send + Sync>;
 /// The known servers.
 pub(crate) struct Roster {
     look: Look,
-    known: Mutex<Known>,
+    known: Mutex<RosterState>,
 }
 
 /// The current list.
@@ -51,7 +51,7 @@ pub(crate) struct Heard {
 }
 
 #[derive(Default)]
-struct Known {
+struct RosterState {
     looked_at: Option<Instant>,
     status: Option<Result<Arc<Status>, String>>,
     heard: BTreeMap<String, Heard>,
@@ -93,7 +93,7 @@ impl Roster {
     }
 }
 
-impl Known {
+impl RosterState {
     fn found(&mut self, found: Result<Status, Error>, now: Instant) {
         self.looked_at = Some(now);
         self.heard.values_mut().for_each(|heard| heard.is_there = false);
@@ -154,14 +154,14 @@ mod tests {
         }
     }
 
-    fn names(known: &Known) -> Vec<(String, bool)> {
+    fn names(known: &RosterState) -> Vec<(String, bool)> {
         let servers = known.seen().servers;
         servers.into_iter().map(|heard| (heard.node.node, heard.is_there)).collect()
     }
 
     #[test]
     fn a_server_that_is_gone_is_remembered_for_a_while() {
-        let mut known = Known::default();
+        let mut known = RosterState::default();
         let begin = Instant::now();
         known.found(Ok(three()), begin);
         assert!(names(&known).iter().all(|(_, is_there)| *is_there));
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn no_more_than_so_many_are_remembered() {
-        let (mut known, begin) = (Known::default(), Instant::now());
+        let (mut known, begin) = (RosterState::default(), Instant::now());
         for n in 0..HEARD_MAX as u64 + 10 {
             let mut status = three();
             status.nodes.truncate(1);

@@ -46,9 +46,9 @@ use record::{Recorder, Route};
 
 /// The HTTP front end of one serving thread. Cheap to clone.
 #[derive(Clone)]
-pub struct Door(Arc<Inner>);
+pub struct Door(Arc<DoorParts>);
 
-struct Inner {
+struct DoorParts {
     /// The server, for the pages of the console.
     host: Host,
     app: App,
@@ -73,7 +73,7 @@ impl Door {
         let speaks_native = dialects.contains(&Dialect::Native);
         let (ids, relay) = (Ids::new(), host.relay.clone());
         let app = App::clone(&host);
-        Self(Arc::new(Inner { host, app, router, speaks_native, recorder, ids, anonymous, relay }))
+        Self(Arc::new(DoorParts { host, app, router, speaks_native, recorder, ids, anonymous, relay }))
     }
 
     /// Returns the server's state.
@@ -109,7 +109,7 @@ impl Door {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
+        let DoorParts { app, recorder, ids, anonymous, .. } = &*self.0;
         let has_cookie = request.headers().contains_key(header::COOKIE);
         let is_private = self.0.is_private(&visitor, has_cookie, &request);
         let identified = match self.0.recall(&visitor, has_cookie, &request) {
@@ -205,7 +205,7 @@ impl Handler for Door {
     }
 }
 
-impl Inner {
+impl DoorParts {
     /// Returns the cached caller of the connection, if there is one.
     fn recall<B>(
         &self,

@@ -156,7 +156,7 @@ impl Relay {
             }
             if passed.doubt.is_left() {
                 // Many waits might continue at the same time.
-                let place = Place::behind(&self.n_lost);
+                let place = PlaceInLine::behind(&self.n_lost);
                 sleep(LOST_EVERY * place.n_before).await;
             }
         }
@@ -225,7 +225,7 @@ impl Relay {
     ///
     /// Clients get the error only then: otherwise all of them would retry at the same time and delay the new leader.
     async fn led_again(&self, engine: &EngineHandle, there: &Peering) {
-        let place = Place::behind(&self.n_lost);
+        let place = PlaceInLine::behind(&self.n_lost);
         match self.uplink.reach(there).await {
             Ok(()) => return,
             // That server process is gone. A timeout means that no other server took over in time.
@@ -327,18 +327,18 @@ impl Relay {
 }
 
 /// A position among requests that wait for the same event; given up when dropped.
-struct Place<'a> {
+struct PlaceInLine<'a> {
     all: &'a AtomicU32,
     n_before: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PlaceInLine<'a> {
     fn behind(all: &'a AtomicU32) -> Self {
         Self { all, n_before: all.fetch_add(1, Relaxed) }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(1, Relaxed);
     }

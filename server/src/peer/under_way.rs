@@ -24,14 +24,14 @@ pub(super) struct UnderWay(Arc<Mutex<All>>);
 
 #[derive(Default)]
 struct All {
-    asked: HashMap<u64, Asked>,
+    asked: HashMap<u64, AbandonState>,
     /// The guards of grants. Only the other server knows whether its client got the response.
     granted: HashMap<u64, Undelivered>,
     /// The ids in `granted`, oldest first.
     order: VecDeque<u64>,
 }
 
-struct Asked {
+struct AbandonState {
     gone: Arc<Notify>,
     is_given_up: bool,
 }
@@ -53,7 +53,7 @@ pub(super) struct Request {
 impl UnderWay {
     pub(super) fn begin(&self, id: u64) -> Request {
         let gone = Arc::new(Notify::new());
-        let asked = Asked { gone: gone.clone(), is_given_up: false };
+        let asked = AbandonState { gone: gone.clone(), is_given_up: false };
         lock(&self.0).asked.insert(id, asked);
         Request { all: self.clone(), id, gone }
     }

@@ -274,12 +274,12 @@ fn a_confirmation_without_the_head_answers_with_what_was_put_back() {
 }
 
 #[test]
-fn a_confirmation_by_a_member_that_is_behind_is_none() {
+fn a_confirmation_by_a_stale_member_does_not_count() {
     check(true, Confirm::Stale).assert_any_discovery("no answer is out of date");
 }
 
 #[test]
-fn a_confirmation_before_applying_is_none() {
+fn a_confirmation_before_applying_does_not_count() {
     check(true, Confirm::BeforeApplying).assert_any_discovery("no answer is out of date");
 }
 

@@ -220,7 +220,7 @@ impl History {
         self.find_visible(query, |_| true, before, n_max)
     }
 
-    /// Does the same for a reader who can see only some of the events.
+    /// Searches the history for a reader who can see only some of the events.
     pub fn find_visible(
         &self,
         query: &Query,

@@ -104,7 +104,7 @@ fn arrows(tree: &Tree) -> Vec<String> {
 }
 
 /// The source files of each crate, by its folder: path below `src/` and text without comments and tests.
-fn sources(tree: &Tree) -> BTreeMap<&str, Vec<(&str, String)>> {
+pub(crate) fn sources(tree: &Tree) -> BTreeMap<&str, Vec<(&str, String)>> {
     let mut crates = BTreeMap::<_, Vec<_>>::new();
     for (path, text) in tree.rust() {
         let Some((crate_folder, below)) = path.split_once("/src/") else { continue };

@@ -8,6 +8,7 @@ mod layers;
 mod manifest;
 mod markdown;
 mod modules;
+mod names;
 mod permitted;
 mod scripts;
 mod shared;
