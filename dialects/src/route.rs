@@ -24,7 +24,7 @@ enum Case {
     /// All of them.
     Every,
     /// Those without a body.
-    NoBody,
+    Empty,
     /// Those whose query names the operation.
     Named(fn(&Uri) -> bool),
 }
@@ -47,7 +47,7 @@ impl Route {
 
     /// Only requests without a body are this operation.
     pub(crate) const fn without_body(self) -> Self {
-        Self { case: Case::NoBody, ..self }
+        Self { case: Case::Empty, ..self }
     }
 
     /// Only requests for which the function returns `true` are this operation.
@@ -82,7 +82,7 @@ pub(super) fn vital(
     route.map_or(Vital::Never, |route| {
         let is_this = match route.case {
             Case::Every => true,
-            Case::NoBody => is_empty(),
+            Case::Empty => is_empty(),
             Case::Named(is_named) => is_named(uri),
         };
         if is_this { route.vital } else { Vital::Never }
