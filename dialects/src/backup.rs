@@ -5,39 +5,39 @@ use std::time::Duration;
 use leasehold_auth::governed;
 use leasehold_store as store;
 
-/// A backup that was taken.
+/// A finished backup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Its name in the folder of backups.
+    /// The name of the backup in the backup directory.
     pub name: String,
-    /// How large it is.
+    /// Its size in bytes.
     pub n_bytes: u64,
 }
 
-/// A backup is asked for by somebody.
+/// A request for a backup.
 pub struct TakeBackup;
 
 governed! {
     TakeBackup: |_asked, caller| caller.check_admin();
 }
 
-/// Why there is none.
+/// Why a backup failed.
 #[derive(Debug)]
 pub enum Error {
-    /// Another one is being taken.
+    /// Another backup is in progress.
     Running,
-    /// It could not be made.
+    /// The backup could not be written.
     Failed(store::Error),
 }
 
 /// Takes backups of the server.
 pub trait TakesBackups: Send + Sync {
-    /// Takes one. It blocks.
+    /// Takes a backup. It blocks.
     fn take(&self) -> Result<Taken, Error>;
 
-    /// Returns how long ago the latest one was taken.
+    /// Returns the age of the latest backup.
     fn age(&self) -> Duration;
 
-    /// Returns how many failed.
+    /// Returns how many backups failed.
     fn n_failures(&self) -> u64;
 }

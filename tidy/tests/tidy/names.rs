@@ -8,27 +8,32 @@ use crate::{check, planted};
 
 /// How many structs, enums and traits of a crate share their name with an earlier one. A crate that is not listed has
 /// none. These numbers only fall.
-const SHARED: [(&str, usize); 8] = [
+const SHARED: [(&str, usize); 10] = [
     ("auth", 2),
     ("cli", 8),
     ("conformance", 1),
+    ("dialects", 47),
     ("engine", 3),
+    ("http", 4),
     ("sdk", 2),
-    ("server", 86),
+    ("server", 8),
     ("sim", 4),
     ("store", 10),
 ];
 
 /// How many structs, enums and traits of a crate are named by a bare participle. A crate that is not listed has none.
 /// These numbers only fall.
-const PARTICIPLES: [(&str, usize); 9] = [
+const PARTICIPLES: [(&str, usize); 12] = [
     ("auth", 1),
     ("cli", 2),
     ("conformance", 4),
+    ("content", 1),
     ("core", 2),
+    ("dialects", 7),
     ("engine", 8),
+    ("http", 1),
     ("sdk", 1),
-    ("server", 11),
+    ("server", 2),
     ("sim", 2),
     ("store", 3),
 ];
