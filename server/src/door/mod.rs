@@ -401,3 +401,15 @@ async fn tell_route(request: axum::extract::Request, next: Next) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HTTP/2 keeps this state until the last byte of the response is read.
+    #[test]
+    fn a_request_in_progress_takes_up_little() {
+        let n_bytes = crate::http::bytes_per_request::<Door>();
+        assert!(n_bytes <= 8 * 1024, "{n_bytes}");
+    }
+}
