@@ -1,6 +1,7 @@
 //! While the store cannot be written: who is told what.
 
-use super::message::{Asked, Error};
+use super::error::Error;
+use super::message::Asked;
 use super::metrics::Op;
 use super::writer::Writer;
 
@@ -17,16 +18,12 @@ impl Writer {
 
     /// Why nothing can be done at present.
     pub(super) fn busy(&self) -> Error {
-        match self.is_remote {
-            _ if self.health.room().is_out => Error::StoreAlarmed,
-            true => Error::StoreSilent,
-            false => Error::Busy,
-        }
+        self.durability.unavailable(self.health.room())
     }
 
     /// Says once that the store does not answer, and once that it does again.
     pub(super) fn note_silence(&mut self, is_silent: bool) {
-        if !self.is_remote || self.was_silent == is_silent {
+        if !self.durability.can_be_overtaken() || self.was_silent == is_silent {
             return;
         }
         self.was_silent = is_silent;

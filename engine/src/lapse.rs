@@ -8,7 +8,8 @@ use leasehold_core::{LeaseNumber, Leave, StepAside, Timestamp, mutant};
 
 use super::ask::Question;
 use super::batch::Batch;
-use super::message::{Asked, Error};
+use super::error::Error;
+use super::message::Asked;
 use super::metrics::Op;
 use super::writer::{Writer, nanos};
 

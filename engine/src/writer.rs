@@ -13,12 +13,14 @@ use super::Options;
 use super::ask::{Question, Reply};
 use super::batch::{Answer, Batch};
 use super::commit::{Held, SETTLE_PAUSE};
+use super::durability::Durability;
+use super::error::Error;
 use super::event::EventLog;
 use super::gather::{Ended, Gathering};
 use super::lapse::Forsaken;
 use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
-use super::message::{Asked, Error};
+use super::message::Asked;
 use super::metrics::{EngineMetrics, Op};
 use super::read::Look;
 use super::rounds::{Gathers, Round, Work};
@@ -33,10 +35,6 @@ use leasehold_store::{self as store, Health, Kind, Store};
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The loop goes round at least this often, so that it can be seen to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(1);
-/// While nothing is written to a store that others can take over, it is asked at least this often whether they have.
-const CONFIRM_EVERY: Duration = Duration::from_secs(1);
-/// While it is not known whether a record is durable, nobody is kept waiting for longer than this.
-const HELD_MAX: Duration = Duration::from_secs(5);
 /// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
 const QUICK_MAX: Duration = Duration::from_millis(1);
 
@@ -60,8 +58,7 @@ pub struct Writer {
     pub(super) confirmed_at: Timestamp,
     /// Which epoch of the journal this is.
     pub(super) epoch: u64,
-    /// It writes to a store that others can take over. When they do, this writer ends and the process follows them.
-    pub(super) is_remote: bool,
+    pub(super) durability: Durability,
     /// Something fell due in this round, whether or not that changed anything.
     pub(super) was_due: bool,
     pub(super) was_busy: bool,
@@ -76,7 +73,7 @@ pub struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        options: Options,
+        (options, durability): (Options, Durability),
         (store, epoch): (Box<dyn Store>, u64),
         machine: Machine,
         clock: LockClock,
@@ -87,7 +84,7 @@ impl Writer {
         Self {
             options,
             health: store.health(),
-            is_remote: false,
+            durability,
             epoch,
             store,
             machine,
@@ -109,11 +106,6 @@ impl Writer {
             held: None,
             forsaken: Forsaken::default(),
         }
-    }
-
-    /// Others can take over what it writes to.
-    pub(super) fn remote(self) -> Self {
-        Self { is_remote: true, ..self }
     }
 
     /// See [`Options::settle_max`].
@@ -340,7 +332,8 @@ impl Writer {
 
     /// Has the store not said for a while that nobody has taken over?
     fn is_confirm_due(&self, now: Timestamp) -> bool {
-        self.is_remote && nanos(now.since(self.confirmed_at)) >= CONFIRM_EVERY
+        let every = self.durability.confirm_every();
+        every.is_some_and(|every| nanos(now.since(self.confirmed_at)) >= every)
     }
 
     pub(super) fn is_tick_due(&self, now: Timestamp) -> bool {
@@ -360,7 +353,8 @@ impl Work for Writer {
         (self.outbox.n_told, self.outbox.n_woken) = (0, 0);
         self.shared.alive_at.store(began.as_nanos(), Relaxed);
         if let Some(held) = &self.held {
-            let is_long = self.is_remote && nanos(began.since(held.since)) >= HELD_MAX;
+            let held_max = self.durability.held_max();
+            let is_long = held_max.is_some_and(|max| nanos(began.since(held.since)) >= max);
             if is_long {
                 self.note_silence(true);
                 self.refuse_all();
@@ -381,11 +375,11 @@ impl Work for Writer {
                 Err(error) => Round::Last(self.end(Err(error))),
             };
         }
-        if self.is_remote && self.store.is_dismissed() {
+        if self.durability.can_be_overtaken() && self.store.is_dismissed() {
             return Round::Last(self.step_down());
         }
         if mutant!(ConfirmBeforeApplying)
-            && self.is_remote
+            && self.durability.can_be_overtaken()
             && let Err(error) = self.store.reserve().and_then(|permit| self.store.confirm(permit))
         {
             return match self.unconfirmed(Batch::default(), error) {
@@ -415,7 +409,7 @@ impl Work for Writer {
         let took = ended_at.since(began);
         let (n_told, n_woken) = (self.outbox.n_told, self.outbox.n_woken);
         // Waking up for nothing says nothing of who comes back.
-        if self.is_remote && (n_taken > 0 || n_told > 0) {
+        if self.durability.gathers_requests() && (n_taken > 0 || n_told > 0) {
             let n_asked = self.shared.inbox.n_asked();
             self.gathering.ended(Ended { n_taken, n_told, n_woken, n_asked, took }, ended_at);
         }
@@ -423,7 +417,7 @@ impl Work for Writer {
     }
 
     fn gathers(&mut self, n_asked: usize) -> Option<Gathers> {
-        if !self.is_remote || self.held.is_some() || !self.asks.is_empty() {
+        if !self.durability.gathers_requests() || self.held.is_some() || !self.asks.is_empty() {
             return None;
         }
         let gives_back = |asked: &Asked| Op::of(&asked.question) == Some(Op::Release);
