@@ -1,6 +1,6 @@
-//! Which servers there are, for people to look at: those in etcd, and those that were there lately.
+//! The servers of a cluster, for display: those registered in the store, and those that were there recently.
 //!
-//! Nothing is decided by it. It is read from etcd every few seconds, and when somebody looks.
+//! Nothing is decided by it. It is read from the store every few seconds, and whenever it is displayed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::metrics::Metrics;
 use leasehold_store::Error;
 use leasehold_store::status::{Node, Status};
 
-/// How often etcd is asked though nobody looks, so that a server that is gone is remembered.
+/// How often the store is read while no page displays the servers, so that a server that is gone is remembered.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// However many look, etcd is not asked again before this.
+/// However many pages display the servers, the store is not read again before this time has passed.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 /// A server that is gone is remembered for so long.
 const GONE_FOR_MAX: Duration = Duration::from_secs(3600);
 /// Most servers that are remembered, gone or not.
 const HEARD_MAX: usize = 64;
 
-/// Asks etcd. It blocks.
+/// Reads the store. It blocks.
 type Look = Box<dyn Fn() -> Result<Status, Error> + Send + Sync>;
 
 /// All servers, as far as they are known.
@@ -33,7 +33,7 @@ pub(crate) struct Roster {
 /// What somebody sees who looks now.
 #[derive(Clone)]
 pub(crate) struct Seen {
-    /// What etcd says, or why it says nothing.
+    /// The status, or why the store does not respond.
     pub(crate) status: Result<Arc<Status>, String>,
     /// The servers by their names.
     pub(crate) servers: Vec<Heard>,
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
 pub(crate) struct Heard {
     /// As it last described itself.
     pub(crate) node: Node,
-    /// When etcd last had its key, which lasts for 5 seconds after the server.
+    /// When the store last had its entry, which lasts for 5 seconds after the server.
     pub(crate) at: Instant,
     /// It has it now.
     pub(crate) is_there: bool,
@@ -58,10 +58,6 @@ struct Known {
 }
 
 impl Roster {
-    #[cfg_attr(
-        not(feature = "etcd"),
-        expect(dead_code, reason = "only a shared store has several")
-    )]
     pub(crate) fn new(
         look: impl Fn() -> Result<Status, Error> + Send + Sync + 'static,
     ) -> Arc<Self> {
@@ -74,7 +70,7 @@ impl Roster {
         if known.looked_at.is_none_or(|at| at.elapsed() >= FRESH_FOR) {
             let roster = self.clone();
             let found = tokio::task::spawn_blocking(move || (roster.look)()).await;
-            let lost = |_| Err(Error::Refused("etcd could not be asked".into()));
+            let lost = |_| Err(Error::Refused("the store could not be read".into()));
             known.found(found.unwrap_or_else(lost), Instant::now());
         }
         known.seen()
@@ -114,7 +110,7 @@ impl Known {
     }
 
     fn seen(&self) -> Seen {
-        let nothing = || Err("etcd was not asked yet".into());
+        let nothing = || Err("the store was not read yet".into());
         let status = self.status.clone().unwrap_or_else(nothing);
         Seen { status, servers: self.heard.values().cloned().collect() }
     }
@@ -150,7 +146,7 @@ mod tests {
             rewound: false,
             moved_to: None,
             unreadable: Vec::new(),
-            etcd: Vec::new(),
+            members: Vec::new(),
         }
     }
 
@@ -192,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_look_etcd_is_asked_once() {
+    async fn however_many_look_the_store_is_asked_once() {
         let n_looks = Arc::new(AtomicUsize::new(0));
         let counted = n_looks.clone();
         let roster = Roster::new(move || {
