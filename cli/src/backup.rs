@@ -215,7 +215,7 @@ fn show(
     }
     if report.is_rewound {
         lines.push(
-            "  rewound   etcd was rolled back to an earlier state: no server leads before a restore"
+            "  rewound   the store was rolled back to an earlier state: no server leads before a restore"
                 .into(),
         );
     }

@@ -35,11 +35,11 @@ impl Writer {
             let why = self.health.why_unanswered();
             tracing::error!(
                 %why,
-                "etcd does not answer as it should: nothing is granted, renewed or told until it does"
+                "the store does not answer as it should: nothing is granted, renewed or told until it does"
             );
         } else {
             self.metrics.cluster.leads(Some(self.epoch));
-            tracing::info!("etcd answers again");
+            tracing::info!("the store answers again");
         }
     }
 

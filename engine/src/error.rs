@@ -43,16 +43,16 @@ impl fmt::Display for Error {
                  request had no effect. Renewals and releases continue"
             }
             Error::StoreFull => {
-                "etcd has hardly any room left (etcd-quota; see the server's log); the request had no effect. Renewals \
-                 and releases go on as long as there is any"
+                "the store has hardly any room left (etcd-quota; see the server's log); the request had no effect. \
+                 Renewals and releases go on as long as there is any"
             }
             Error::StoreAlarmed => {
-                "etcd has the alarm NOSPACE (`leasehold cluster status` and the server's log name the members); the \
-                 request had no effect. Requests are accepted again about 5 seconds after it is disarmed on every \
+                "the store has the alarm NOSPACE (`leasehold cluster status` and the server's log name the members); \
+                 the request had no effect. Requests are accepted again about 5 seconds after it is disarmed on every \
                  member (etcdctl alarm disarm)"
             }
             Error::StoreSilent => {
-                "etcd does not answer (see the server's log); the request had no effect"
+                "the store does not answer (see the server's log); the request had no effect"
             }
             Error::AuditFailed => {
                 "the audit file cannot be written (see the server's log), so nothing is granted or taken away \

@@ -53,7 +53,7 @@ impl Writer {
         }
         tracing::warn!(
             n_waits = waiting.len(),
-            "etcd has not confirmed this leader for the length of its lease; ending every wait"
+            "the store has not confirmed this leader for the length of its lease; ending every wait"
         );
         for (lease, waiters) in waiting {
             self.forsaken.waiting.push_back(lease);

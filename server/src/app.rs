@@ -33,7 +33,7 @@ use crate::metrics::{Format, Metrics};
 use crate::peer::{self, Peers, Relay};
 use crate::trace::Tracer;
 
-/// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
+/// The leader asks the store every second whether it still leads. The last confirmation can be this old.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(2);
 /// So long ago one that follows may have read everything there was.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
@@ -348,7 +348,10 @@ async fn ready_among_others(app: &App, relay: &Relay) -> Response {
         return verdict(false, "this server is drained (leasehold cluster drain)");
     }
     if app.engine.is_leading() {
-        return verdict(is_confirmed(app), "etcd does not confirm that this server still leads");
+        return verdict(
+            is_confirmed(app),
+            "the store does not confirm that this server still leads",
+        );
     }
     if app.engine.behind_for().is_none_or(|behind| behind > BEHIND_MAX) {
         return verdict(false, "this server follows, and has not read everything for 5 s");

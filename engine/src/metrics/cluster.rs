@@ -71,16 +71,23 @@ pub struct ClusterMetrics {
     unreached: Shown,
     unreached_by: Shown,
     snapshot: Shown,
-    etcd: [Shown; ETCD.len()],
+    space: [Shown; SPACE.len()],
 }
 
-/// What is known of etcd, in the order of [`ClusterMetrics::etcd`].
-const ETCD: [(&str, &str); 5] = [
-    ("bytes", "Bytes of etcd's file, of the member that has most"),
-    ("bytes_in_use", "Bytes of etcd's file that are in use, of the member that has most"),
-    ("quota_bytes", "Bytes etcd may use, of the member that may use least"),
-    ("alarms", "Alarms of etcd's members"),
-    ("silent_members", "Members of etcd that did not answer this server when it last looked"),
+/// The space that the store has left, in the order of [`ClusterMetrics::space`]. The names are those of the first
+/// shared store, because dashboards use them.
+const SPACE: [(&str, &str); 5] = [
+    ("leasehold_etcd_bytes", "Bytes of etcd's file, of the member that has most"),
+    (
+        "leasehold_etcd_bytes_in_use",
+        "Bytes of etcd's file that are in use, of the member that has most",
+    ),
+    ("leasehold_etcd_quota_bytes", "Bytes etcd may use, of the member that may use least"),
+    ("leasehold_etcd_alarms", "Alarms of etcd's members"),
+    (
+        "leasehold_etcd_silent_members",
+        "Members of etcd that did not answer this server when it last looked",
+    ),
 ];
 
 impl ClusterMetrics {
@@ -99,7 +106,7 @@ impl ClusterMetrics {
             unreached: Family::default(),
             unreached_by: Family::default(),
             snapshot: Family::default(),
-            etcd: Default::default(),
+            space: Default::default(),
         };
         let about = "Whether this server leads those that share its store, or follows";
         r.add("leasehold_cluster_role", about, this.role.clone());
@@ -114,13 +121,13 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_lag_records", about, this.lag.clone());
         let about = "Since this server had read everything there was";
         r.add("leasehold_cluster_lag_seconds", about, this.behind.clone());
-        let about = "Since etcd last answered this server what it needs to lead or to follow";
+        let about = "Since the store last answered this server what it needs to lead or to follow";
         r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
-        let about = "Asking etcd whether what this server knows is still all there is";
+        let about = "Asking the store whether what this server knows is still all there is";
         r.add("leasehold_cluster_confirm_seconds", about, this.confirms.clone());
         let about = "Records whose fate was not known at once, by what became of them";
         r.add("leasehold_cluster_unknowns", about, this.unknowns.clone());
-        let about = "Since etcd last took a keep-alive of this server's lead";
+        let about = "Since the store last took a keep-alive of this server's lead";
         r.add("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
         let about = "Since this follower last reached the leader; only while it cannot";
         r.add("leasehold_cluster_unreached_seconds", about, this.unreached.clone());
@@ -128,8 +135,8 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_unreached_by", about, this.unreached_by.clone());
         let about = "How old what the latest snapshot has is";
         r.add("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
-        for (gauge, (name, about)) in this.etcd.iter().zip(ETCD) {
-            r.add(format!("leasehold_etcd_{name}"), about, gauge.clone());
+        for (gauge, (name, about)) in this.space.iter().zip(SPACE) {
+            r.add(name, about, gauge.clone());
         }
         this
     }
@@ -142,7 +149,8 @@ impl ClusterMetrics {
         }
     }
 
-    /// This server leads as far as it knows, but etcd does not say so: it neither leads nor follows anybody.
+    /// This server leads as far as it knows, but the store does not confirm it: it counts neither as a leader nor as a
+    /// follower.
     pub(crate) fn is_unconfirmed(&self) {
         self.is(false, false);
     }
@@ -209,7 +217,7 @@ impl ClusterMetrics {
         if room.quota > 0 {
             let Room { n_bytes, n_bytes_in_use, quota, n_alarms, n_silent, .. } = room;
             let known = [n_bytes, n_bytes_in_use, quota, n_alarms, n_silent];
-            self.etcd.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
+            self.space.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
         }
     }
 }

@@ -125,7 +125,7 @@ pub(crate) fn unled(uri: &Uri) -> Response {
             "Usually another takes the lead within 3 seconds. Until then nothing is granted, and no lease ends. \
              This page tries again every " (UNLED_REFRESH_S) " seconds."
         }
-        p { "If it stays so: " code { "leasehold cluster status" } ", where etcd can be reached, says why." }
+        p { "If it stays so: " code { "leasehold cluster status" } ", where the store can be reached, says why." }
     };
     let page = Page::narrow("No server leads at present", body).refresh(UNLED_REFRESH_S, here);
     let mut answer = page.status(StatusCode::SERVICE_UNAVAILABLE).answer(&Viewer::default());

@@ -178,12 +178,12 @@ impl From<engine::Error> for Refusal {
                 "the server's disk is almost full (disk-free-min); the request had no effect"
             }
             engine::Error::StoreFull => {
-                "etcd has hardly any room left (etcd-quota); the request had no effect"
+                "the store has hardly any room left (etcd-quota); the request had no effect"
             }
             engine::Error::StoreAlarmed => {
-                "etcd has the alarm NOSPACE until it is disarmed on every member; the request had no effect"
+                "the store has the alarm NOSPACE until it is disarmed on every member; the request had no effect"
             }
-            engine::Error::StoreSilent => "etcd does not answer; the request had no effect",
+            engine::Error::StoreSilent => "the store does not answer; the request had no effect",
             engine::Error::AuditFailed => {
                 "the audit file cannot be written (audit-failure); the request had no effect"
             }
