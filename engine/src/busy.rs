@@ -1,4 +1,4 @@
-//! While the store cannot be written: who is told what.
+//! Rejects requests while the store cannot be written.
 
 use super::error::Error;
 use super::message::Asked;
@@ -16,12 +16,12 @@ impl Writer {
         self.send();
     }
 
-    /// Why nothing can be done at present.
+    /// Returns the error for requests while the store cannot be written.
     pub(super) fn busy(&self) -> Error {
         self.durability.unavailable(self.health.room())
     }
 
-    /// Says once that the store does not answer, and once that it does again.
+    /// Logs when the store stops answering and when it answers again, once each.
     pub(super) fn note_silence(&mut self, is_silent: bool) {
         if !self.durability.can_be_overtaken() || self.was_silent == is_silent {
             return;
@@ -35,15 +35,15 @@ impl Writer {
             let why = self.health.why_unanswered();
             tracing::error!(
                 %why,
-                "the store does not answer as it should: nothing is granted, renewed or told until it does"
+                "the store is unavailable; no lock request can be answered until it recovers"
             );
         } else {
             self.metrics.cluster.leads(Some(self.epoch));
-            tracing::info!("the store answers again");
+            tracing::info!("the store is available again");
         }
     }
 
-    /// Everybody who asked meanwhile is told to come back.
+    /// Rejects all queued requests. Clients can repeat them.
     pub(super) fn refuse_all(&mut self) {
         let mut asks = std::mem::take(&mut self.asks);
         asks.extend(self.shared.inbox.drain());

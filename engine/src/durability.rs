@@ -1,4 +1,4 @@
-//! What differs between a store that only this process uses and a store that several servers share.
+//! What differs between a store that only this process uses and a store that a cluster shares.
 
 use std::time::Duration;
 

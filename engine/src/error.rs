@@ -2,30 +2,30 @@
 
 use std::fmt;
 
-/// Why there is no answer.
+/// Why a request was not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// Another process holds the database. Nothing was done.
     Busy,
-    /// Too many requests wait already. Nothing was done.
+    /// The queue of requests is full. Nothing was done.
     Overloaded,
-    /// The journal is as long as it may be and cannot be folded. Nothing was done.
+    /// The journal has reached its maximum size and cannot be folded. Nothing was done.
     JournalFull,
-    /// The disk of the data directory has hardly any space left. Nothing was done.
+    /// The disk of the data directory is almost full. Nothing was done.
     DiskFull,
-    /// The store that several servers share has hardly any room left. Nothing was done.
+    /// The shared store is almost full. Nothing was done.
     StoreFull,
     /// The shared store accepts no writes until an operator disarms its alarm. Nothing was done.
     StoreAlarmed,
-    /// The store that several servers share does not answer. Nothing was done.
+    /// The shared store does not answer. Nothing was done.
     StoreSilent,
-    /// The audit file cannot be written, and nothing is to change then. Nothing was done.
+    /// The audit file cannot be written, so changes are refused. Nothing was done.
     AuditFailed,
     /// The server is stopping. Nothing was done.
     Stopping,
-    /// Another server writes the journal, or nobody does. Nothing was done.
+    /// Another server leads, or none does. Nothing was done.
     NotLeading,
-    /// It is not known whether it was done: repeat it with the same request id.
+    /// The outcome is unknown. Repeating the request with the same request id is safe.
     Unknown,
 }
 
@@ -36,15 +36,15 @@ impl fmt::Display for Error {
             Error::Overloaded => "too many requests are waiting (pending-max); the request had no effect",
             Error::JournalFull => {
                 "the journal has reached journal-bytes-max, because it cannot be folded into the tables (see the \
-                 server's log); the request had no effect. Renewals and releases go on"
+                 server's log); the request had no effect. Renewals and releases continue"
             }
             Error::DiskFull => {
                 "the server's disk is almost full (disk-free-min; see the server's log), so acquires are refused; the \
                  request had no effect. Renewals and releases continue"
             }
             Error::StoreFull => {
-                "the store has hardly any room left (etcd-quota; see the server's log); the request had no effect. \
-                 Renewals and releases go on as long as there is any"
+                "the store is almost full (etcd-quota; see the server's log); the request had no effect. Renewals and \
+                 releases continue while there is space"
             }
             Error::StoreAlarmed => {
                 "the store has the alarm NOSPACE (`leasehold cluster status` and the server's log name the members); \
@@ -52,16 +52,16 @@ impl fmt::Display for Error {
                  member (etcdctl alarm disarm)"
             }
             Error::StoreSilent => {
-                "the store does not answer (see the server's log); the request had no effect"
+                "the store does not respond (see the server's log); the request had no effect"
             }
             Error::AuditFailed => {
-                "the audit file cannot be written (see the server's log), so nothing is granted or taken away \
-                 (audit-failure); the request had no effect. Renewals and releases go on"
+                "the server cannot write the audit file (see its log), so it grants and revokes no locks \
+                 (audit-failure); the request had no effect. Renewals and releases continue"
             }
             Error::Stopping => "the server is stopping; the request had no effect",
-            Error::NotLeading => "this server does not lead at present; the request had no effect",
+            Error::NotLeading => "this server is not the leader; the request had no effect",
             Error::Unknown => {
-                "it is not known whether the request took effect; repeat it with the same request_id"
+                "the request might have taken effect; repeat it with the same request_id"
             }
         })
     }

@@ -1,4 +1,4 @@
-//! A question on its way.
+//! Queued requests.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,22 +9,22 @@ use super::ask::Question;
 use super::mailbox::ReplyTo;
 use super::metrics::Op;
 
-/// One question on its way.
+/// A queued request.
 pub(crate) struct Asked {
     pub(super) question: Question,
-    /// On whose word, if that is written down.
+    /// The caller, if changes are recorded with their callers.
     pub(super) asker: Option<Arc<Asker>>,
     pub(super) ticket: Ticket,
     pub(super) reply_to: ReplyTo,
     pub(super) sent_at: Instant,
 }
 
-/// Tells requests apart while they wait.
+/// Identifies a request while it waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Ticket(pub(super) u64);
 
 impl Op {
-    /// Which operation a question counts as.
+    /// Returns the operation that a request is counted as.
     #[inline]
     pub(super) fn of(question: &Question) -> Option<Self> {
         match question {

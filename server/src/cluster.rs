@@ -1,4 +1,4 @@
-//! A server that is one of several: where their store is, and what this one is called.
+//! A server that is part of a cluster: its shared store, and its identity in the cluster.
 
 mod backend;
 mod location;
@@ -26,33 +26,33 @@ use roster::Roster;
 /// How the store is reached.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Where.
+    /// The address of the store.
     pub location: Location,
-    /// Who signs the certificates of members, in PEM; `None`: connections are not encrypted.
+    /// The CA of the members' certificates, in PEM; `None` for unencrypted connections.
     pub ca_file: Option<PathBuf>,
-    /// Our own certificate and its key, in PEM, if members ask for one.
+    /// The client certificate and its key, in PEM, if members require one.
     pub identity_files: Option<(PathBuf, PathBuf)>,
     /// A user of the system that keeps the store, and a file with its password.
     pub user: Option<(String, PathBuf)>,
 }
 
-/// What one server is to the others.
+/// The cluster settings of one server.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How the store is reached.
     pub access: Access,
-    /// The name of this server, which no other has.
+    /// The name of this server, which must be unique in the cluster.
     pub node: String,
-    /// Where clients reach it: a URL. `None`: where it listens first.
+    /// The URL at which clients reach this server; `None` to derive it from the first listen address.
     pub advertise: Option<String>,
-    /// Where it listens for the other servers. `None`: at a free port of the address where it listens first.
+    /// The listen address for the other servers; `None` for a free port of the first listen address.
     pub peer_listen: Option<SocketAddr>,
     /// A file with the secret that all servers share. `None`: each server publishes its own key in the store, which
-    /// only works for servers on one machine.
+    /// is only safe if all servers are on one machine.
     pub peer_secret_file: Option<PathBuf>,
-    /// It may lead although its folder does not remember how far the journal went.
+    /// Allows this server to lead even if its data directory does not remember how far the journal went.
     pub lead_without_memory: bool,
-    /// It only ever follows.
+    /// Makes this server a follower that never leads.
     pub never_lead: bool,
     /// Whether the leader removes the earlier values that the store remembers.
     pub compacts: bool,
@@ -60,11 +60,11 @@ pub struct Options {
     pub quota: u64,
 }
 
-/// The shortest secret that is taken.
+/// Minimum length of a peer secret.
 const SECRET_BYTES_MIN: usize = 16;
 
 impl Options {
-    /// Says what is wrong with where it is to be reached.
+    /// Returns an error if other servers could not reach this one.
     pub fn check(&self, listen: &[Listen]) -> Result<(), String> {
         if let Some(url) = &self.advertise
             && host_of(url).is_none()
@@ -78,25 +78,25 @@ impl Options {
         if self.advertise.is_none() && !listen.first().is_some_and(is_reached) {
             let listen = listen.first().map(ToString::to_string).unwrap_or_default();
             return Err(format!(
-                "--advertise: is required with --listen {listen}: it says where clients and other servers reach this \
-                 one, such as http://n1.example:8080"
+                "--advertise is required with --listen {listen}: the URL of this server for clients and other \
+                 servers, such as http://n1.example:8080"
             ));
         }
         let peers = self.peers(listen);
         if self.peer_secret_file.is_none() && !peers.ip().to_canonical().is_loopback() {
             let given = match self.peer_listen {
                 Some(_) => format!("--peer-listen {peers}"),
-                None => format!("beside the first --listen: {peers}"),
+                None => format!("next to the first --listen: {peers}"),
             };
             return Err(format!(
-                "--peer-secret-file: is required where other servers come by the network ({given}): a file with the \
-                 same secret on each of them. On one machine: --peer-listen 127.0.0.1:0"
+                "--peer-secret-file is required if other servers connect over the network ({given}): a file with the \
+                 same secret on each server. On one machine, use --peer-listen 127.0.0.1:0 instead"
             ));
         }
         Ok(())
     }
 
-    /// Where it listens for the other servers.
+    /// Returns the listen address for the other servers.
     pub fn peers(&self, listen: &[Listen]) -> SocketAddr {
         let beside = || {
             let first = listen.iter().find_map(Listen::address).map(|address| address.ip());
@@ -105,7 +105,7 @@ impl Options {
         self.peer_listen.unwrap_or_else(beside)
     }
 
-    /// How others reach this server that listens there by now.
+    /// Returns the addresses at which clients and other servers reach this one, given its actual listen addresses.
     pub(crate) fn reached(&self, listen: &[Listen], peers: SocketAddr) -> Result<Reached, String> {
         self.check(listen)?;
         let address = self.advertise.as_ref().map(|url| url.trim_end_matches('/').to_owned());
@@ -130,17 +130,17 @@ impl Options {
 
 /// How others reach a server.
 pub(crate) struct Reached {
-    /// Where clients do.
+    /// The URL for clients.
     pub(crate) address: String,
-    /// Where the other servers do.
+    /// The address for other servers.
     pub(crate) peering: Peering,
-    /// What they have to show.
+    /// The key that other servers must send.
     pub(crate) key: String,
-    /// All of them have been given the same in a file.
+    /// Whether the key is from a file that all servers share.
     pub(crate) is_given: bool,
 }
 
-/// The host of `http://HOST:PORT`, an IPv6 address in its brackets.
+/// Returns the host of `http://HOST:PORT`. IPv6 addresses keep their brackets.
 fn host_of(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -160,7 +160,7 @@ fn secret(file: &Path) -> Result<String, String> {
     if secret.len() < SECRET_BYTES_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         let least = SECRET_BYTES_MIN;
         return Err(wrong(&format!(
-            "must have {least} or more letters, digits and signs, and no spaces"
+            "must have at least {least} printable characters, without spaces"
         )));
     }
     Ok(secret.into())
@@ -171,7 +171,7 @@ fn secret(file: &Path) -> Result<String, String> {
 pub struct StoreHealth {
     /// Each member by its address; an error says why it does not answer.
     pub members: Vec<(String, Result<Member, String>)>,
-    /// How many keys there are under the prefix of the store.
+    /// The number of keys under the store's prefix.
     pub n_keys: Result<i64, String>,
 }
 
@@ -180,25 +180,25 @@ pub struct StoreHealth {
 pub struct Member {
     /// The version of the system.
     pub version: String,
-    /// It knows a member that leads.
+    /// Whether the member knows a leader.
     pub has_leader: bool,
-    /// How many bytes its file has.
+    /// The size of its database file.
     pub n_bytes: i64,
-    /// Its alarms, in words.
+    /// Descriptions of its alarms.
     pub alarms: Vec<String>,
 }
 
-/// Makes a store where nothing is yet.
+/// Creates a store under an unused prefix.
 pub fn init(access: &Access) -> Result<(), Error> {
     shared::init(&*backend::connect(access, Purpose::Serving)?)
 }
 
-/// Reaches the store for work that no request waits for.
+/// Connects to the store for work that no client waits for.
 pub fn reach(access: &Access) -> Result<Arc<dyn Backend>, Error> {
     backend::connect(access, Purpose::Errand)
 }
 
-/// This server's part in the seat, and who else has one. Must not be called where tokio's tasks run.
+/// Creates this server's cluster membership. Blocks, so it must not be called on a tokio thread.
 fn seat(
     options: Options,
     reached: &Reached,
@@ -218,7 +218,7 @@ fn seat(
     Ok((Box::new(seat), Roster::new(move || operator.look())))
 }
 
-/// Starts an engine that takes part with the others, and says who they are.
+/// Starts an engine that joins the cluster, and publishes the addresses of this server.
 pub(crate) async fn start(
     (options, reached): (Options, Reached),
     folder: NodeFolder,
@@ -233,5 +233,5 @@ pub(crate) async fn start(
         Ok((engine, handle, roster))
     };
     let begun = tokio::task::spawn_blocking(leasehold_core::mutant::inherited(begin)).await;
-    begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))
+    begun.unwrap_or_else(|_| Err(Error::Refused("cannot start the engine".into())))
 }

@@ -1,4 +1,4 @@
-//! What is counted, for `/metrics`. No lock names: there may be millions.
+//! The metrics of `/metrics`. They contain no lock names, because there can be millions.
 
 mod issuers;
 mod namespaces;
@@ -24,11 +24,11 @@ use process::Process;
 use tasks::Tasks;
 pub(crate) use text::Format;
 
-/// What has a budget in bytes.
+/// Resources with a budget in bytes: name and description.
 const BYTES: [(&str, &str); 5] = [
     ("metadata", "Bytes of metadata of waiting and active leases"),
     ("names", "Bytes of names of locks, namespaces and owners"),
-    ("requests", "Bytes of request ids and of ended leases that answer for them"),
+    ("requests", "Bytes of request ids, and of the ended leases kept for them"),
     ("queues", "Bytes of waiting leases"),
     ("ended", "Bytes of ended leases that stay readable"),
 ];
@@ -44,7 +44,7 @@ struct CommandLabel {
     result: &'static str,
 }
 
-/// Which answers are counted together.
+/// The labels by which responses are counted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 pub(crate) struct AnswerLabel {
     method: &'static str,
@@ -58,7 +58,7 @@ impl AnswerLabel {
     }
 }
 
-/// What there is to do.
+/// The current load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Active leases.
@@ -69,39 +69,39 @@ pub(crate) struct Load {
     pub(crate) n_granted: u64,
 }
 
-/// Everything that is counted.
+/// All metrics.
 pub struct Metrics {
     book: Book,
     process: Process,
-    /// What the engine counts.
+    /// The metrics of the engine.
     pub engine: Arc<EngineMetrics>,
     pub(crate) tasks: Tasks,
     webhooks: Family<ResultLabel, Counter>,
     webhook_queue: Gauge,
-    /// Of the one that has backups; nothing is shown of others.
+    /// Shown only if backups are on.
     backup_age: Family<NoLabels, Gauge>,
     backup_failures: Family<NoLabels, Counter>,
-    /// Connections open.
+    /// Open connections.
     pub connections: Gauge,
     /// Bytes of all files.
     pub files_bytes: Gauge,
-    /// Bytes of long answers that are being sent.
+    /// Bytes of long responses in progress.
     pub answers_bytes: Gauge,
-    /// Bytes of connection buffers for request heads, beyond what each connection may have.
+    /// Bytes of connection buffers for request heads, beyond the free allowance of each connection.
     pub heads_bytes: Gauge,
-    /// Streams of events.
+    /// Open event streams.
     pub event_streams: Gauge,
-    /// Browsers that are signed in.
+    /// Signed-in browsers.
     pub sign_ins: Gauge,
     /// Bytes of events that streams have not taken yet.
     pub event_streams_bytes: Gauge,
     /// Admitted HTTP/2 requests in progress.
     pub streams: Gauge,
-    /// All HTTP/2 requests, including refused ones whose response is not taken.
+    /// All HTTP/2 requests, including refused ones whose response was not read.
     pub streams_open: Gauge,
-    /// For how long the auth file or one it names could not be used, in seconds.
+    /// For how many seconds the auth file, or a file that it names, has been unusable.
     pub(crate) auth_stale: Family<NoLabels, Gauge>,
-    /// For how long the certificate or its key could not be used, in seconds.
+    /// For how many seconds the TLS certificate or key has been unusable.
     pub(crate) tls_stale: Family<NoLabels, Gauge>,
     unopened: Family<ReasonLabel, Counter>,
     malformed_names: Counter,
@@ -112,22 +112,22 @@ pub struct Metrics {
     redis: Family<CommandLabel, Counter>,
     pub(crate) issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
-    /// Answers to requests, by route and status.
+    /// Responses, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
 
 impl Metrics {
-    /// Everything at zero.
+    /// Creates the metrics with zero values.
     pub fn new() -> Self {
         let mut book = Book::default();
         let build = [
             ("version", env!("CARGO_PKG_VERSION")),
-            // Whoever builds a release says of what.
+            // Set by the release build.
             ("revision", option_env!("LEASEHOLD_REVISION").unwrap_or("unknown")),
             ("os", std::env::consts::OS),
             ("arch", std::env::consts::ARCH),
         ];
-        book.add("leasehold_build", "Which server this is", Info::new(build));
+        book.add("leasehold_build", "Version and build of this server", Info::new(build));
         let process = Process::register(&mut book);
         let dialects = dialect::ALL.iter().map(|known| (known.number(), known.to_string()));
         let engine = EngineMetrics::register(&mut book, &dialects.collect::<Vec<_>>());
@@ -169,19 +169,18 @@ impl Metrics {
     fn registered(mut self) -> Self {
         let r = &mut self.book;
         r.add("locks_held", "Locks that are held", self.engine.locks_held.clone());
-        let help =
-            "Active leases, without the shares that locks on files take of the folders around them";
+        let help = "Active leases, without the shares that file locks take on folders";
         r.add("leasehold_leases_held", help, self.engine.leases_held.clone());
         r.add("leasehold_waiters", "Leases waiting for their lock", self.engine.n_waiting.clone());
-        let help = "Notes sent to the webhook, by result";
+        let help = "Warnings sent to the webhook, by result";
         r.add("leasehold_webhooks", help, self.webhooks.clone());
-        let help = "Notes waiting to be sent to the webhook";
+        let help = "Warnings that wait to be sent to the webhook";
         r.add("leasehold_webhook_queue", help, self.webhook_queue.clone());
-        let help = "Locks that are free though a group waits for them";
+        let help = "Free locks that a group waits for";
         r.add("leasehold_convoy_locks", help, self.engine.n_convoys.clone());
         r.add(
             "leasehold_queue_depth",
-            "Requests nobody has looked at yet",
+            "Requests that wait for the engine",
             self.engine.queue_depth.clone(),
         );
         let records = self.engine.journal_records.clone();
@@ -193,7 +192,7 @@ impl Metrics {
         let failures = self.engine.fold_failures.clone();
         r.add("leasehold_fold_failures", "Folds of the journal that failed", failures);
         let age = self.backup_age.clone();
-        r.add("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
+        r.add("leasehold_backup_age_seconds", "Time since the latest backup", age);
         let failures = self.backup_failures.clone();
         r.add("leasehold_backup_failures", "Backups that failed", failures);
         let commit = Shown::one(&self.engine.commit_latency);
@@ -202,7 +201,7 @@ impl Metrics {
         r.add("leasehold_connections", "Connections open", self.connections.clone());
         r.add("leasehold_namespaces", "Namespaces", self.engine.n_namespaces.clone());
         r.add("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
-        let help = "Bytes of long answers that are being sent";
+        let help = "Bytes of long responses that are being sent";
         r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
         let help = "Bytes of connection buffers that grew for large request heads";
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
@@ -215,12 +214,12 @@ impl Metrics {
         for (gauge, (name, help)) in self.engine.bytes.iter().zip(BYTES) {
             r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }
-        let help = "Spans of traces, by what became of them";
+        let help = "Trace spans, by outcome";
         r.add("leasehold_spans", help, self.spans.clone());
-        let help = "Commands answered on the Redis listener, by result";
+        let help = "Commands on the Redis listener, by result";
         r.add("leasehold_redis_commands", help, self.redis.clone());
         let answers = self.answers.clone();
-        r.add("leasehold_http_requests", "Requests answered, by route and status", answers);
+        r.add("leasehold_http_requests", "Responses, by route and status", answers);
         self.register_access();
         self
     }
@@ -229,28 +228,28 @@ impl Metrics {
     fn register_access(&mut self) {
         let r = &mut self.book;
         let stale = self.auth_stale.clone();
-        let about = "Since when the auth file, or a file it names, cannot be used";
+        let about = "Time since which the auth file, or a file it names, is invalid";
         r.add("leasehold_auth_stale_seconds", about, stale);
-        let about = "Since when the TLS certificate or its key cannot be used";
+        let about = "Time since which the TLS certificate or its key is invalid";
         r.add("leasehold_tls_stale_seconds", about, self.tls_stale.clone());
         let about = "Connections that ended before their first request could be sent";
         r.add("leasehold_handshakes_failed", about, self.unopened.clone());
-        let about = "Subject alternative names of client certificates that are no names";
+        let about = "Malformed subject alternative names of client certificates";
         r.add("leasehold_certificate_names_malformed", about, self.malformed_names.clone());
         let about = "Browsers that are signed in";
         r.add("leasehold_sign_ins", about, self.sign_ins.clone());
         let failures = self.audit_failures.clone();
         r.add("leasehold_audit_failures", "Writes to the audit file that failed", failures);
         let lost = self.audit_lost.clone();
-        r.add("leasehold_audit_lost_lines", "Lines that are in no audit file", lost);
+        r.add("leasehold_audit_lost_lines", "Lines missing from the audit files", lost);
         let left_out = self.audit_left_out.clone();
-        let help = "Refused requests that the audit files count without a line each";
+        let help = "Refused requests that the audit files only count";
         r.add("leasehold_audit_left_out_refusals", help, left_out);
         let failing = self.audit_failing.clone();
-        r.add("leasehold_audit_failing", "The audit file cannot be written now", failing);
+        r.add("leasehold_audit_failing", "1 while the audit file cannot be written", failing);
     }
 
-    /// What there is to do, for charts.
+    /// Returns the current load, for charts.
     pub(crate) fn load(&self) -> Load {
         let n_granted = self.engine.ops.n_granted();
         Load {
@@ -260,12 +259,12 @@ impl Metrics {
         }
     }
 
-    /// As `/metrics` shows it to those who may not know what there is in each namespace.
+    /// Renders `/metrics` without counts per namespace.
     pub fn render(&self) -> String {
         self.show(Format::Prometheus, None)
     }
 
-    /// As `/metrics` shows it; with what there is in each namespace, if whoever asks may know.
+    /// Renders `/metrics`, with counts per namespace if the caller can see them.
     pub(crate) fn show(&self, format: Format, namespaces: Option<&NamespaceCounts>) -> String {
         self.process.observe();
         let mut text = String::new();
@@ -280,28 +279,28 @@ impl Metrics {
         format.of(text)
     }
 
-    /// What every metric is called by those who read it, whether or not there is anything to show of it now.
+    /// Returns the full name of each metric, including metrics that have no value yet.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.book.names().chain(namespaces::SHOWN.iter().map(|(name, _)| *name))
     }
 
-    /// A connection ended before its first request could be sent.
+    /// Counts a connection that ended before its first request.
     pub(crate) fn count_unopened(&self, reason: &'static str) {
         self.unopened.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// A command of a Redis client was answered.
+    /// Counts a Redis command.
     pub(crate) fn count_redis(&self, command: &'static str, is_error: bool) {
         let result = if is_error { "error" } else { "ok" };
         self.redis.get_or_create(&CommandLabel { command, result }).inc();
     }
 
-    /// So many spans of traces were sent, could not be, or were dropped.
+    /// Counts trace spans that were sent, that failed to be sent, or that were dropped.
     pub(crate) fn count_spans(&self, result: &'static str, n: u64) {
         self.spans.get_or_create(&ResultLabel { result }).inc_by(n);
     }
 
-    /// A client's certificate has so many names that say nothing.
+    /// Counts malformed names in client certificates.
     pub(crate) fn count_malformed_names(&self, n: usize) {
         self.malformed_names.inc_by(n as u64);
     }
@@ -311,7 +310,7 @@ impl Metrics {
         self.webhooks.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// How many notes wait for the webhook, and how many it never got to.
+    /// Updates the number of notes that wait for the webhook, and of those that were dropped.
     pub(crate) fn observe_notes(&self, (n_waiting, n_dropped): (usize, u64)) {
         self.webhook_queue.set(n_waiting as i64);
         let dropped = self.webhooks.get_or_create(&ResultLabel { result: "dropped" });

@@ -116,7 +116,7 @@ pub trait Store: Send {
 /// Why another process has to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Dismissal {
-    /// An operator asked for it.
+    /// An operator requested it.
     ByOperator,
     /// Most of the other servers cannot reach this one. Contains their names.
     Unreached(Vec<String>),
@@ -203,8 +203,12 @@ impl fmt::Display for Error {
         match self {
             Error::Busy => f.write_str("another process holds the database"),
             Error::Refused(why) => f.write_str(why),
-            Error::Unknown(why) => write!(f, "it is not known what reached the disk: {why}"),
-            Error::Unsettled(why) => write!(f, "it is not known yet what is durable: {why}"),
+            Error::Unknown(why) => write!(
+                f,
+                "cannot tell whether the last write reached the disk: {why}; restart the \
+                server to check"
+            ),
+            Error::Unsettled(why) => write!(f, "cannot tell yet which writes are durable: {why}"),
             Error::Fenced(why) => write!(f, "another server has taken over: {why}"),
         }
     }

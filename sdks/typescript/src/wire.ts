@@ -16,13 +16,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFileOfRoot"];
         /**
-         * Make a folder, or use a file's lock
+         * Create a folder, or use the lock of a file
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolderOfRoot"];
         /**
          * Remove a file
-         * @description Or a folder that is empty.
+         * @description Or an empty folder.
          */
         delete: operations["removeFileOfRoot"];
         options?: never;
@@ -42,13 +42,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFileAtRoot"];
         /**
-         * Make a folder, or use a file's lock
+         * Create a folder, or use the lock of a file
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolderAtRoot"];
         /**
          * Remove a file
-         * @description Or a folder that is empty.
+         * @description Or an empty folder.
          */
         delete: operations["removeFileAtRoot"];
         options?: never;
@@ -83,7 +83,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take a lock away from whoever has it */
+        /** Revoke the lock of a file */
         delete: operations["revokeFileLock"];
         options?: never;
         head?: never;
@@ -97,7 +97,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at the session */
+        /** Read the session */
         get: operations["lookAtFilesSession"];
         put?: never;
         /** Begin a session */
@@ -116,7 +116,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at all own sessions */
+        /** List your sessions */
         get: operations["listFilesSessions"];
         put?: never;
         post?: never;
@@ -138,7 +138,7 @@ export interface paths {
         /** Write a file */
         put: operations["davWrite"];
         post?: never;
-        /** Remove a file, or a folder with all in it */
+        /** Remove a file, or a folder with its content */
         delete: operations["davRemove"];
         options?: never;
         head?: never;
@@ -169,7 +169,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How that page looks */
+        /** The style of that page */
         get: operations["docsStyle"];
         put?: never;
         post?: never;
@@ -186,7 +186,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How that page works */
+        /** The script of that page */
         get: operations["docsScript"];
         put?: never;
         post?: never;
@@ -208,13 +208,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFile"];
         /**
-         * Make a folder, or use a file's lock
+         * Create a folder, or use the lock of a file
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolder"];
         /**
          * Remove a file
-         * @description Or a folder that is empty.
+         * @description Or an empty folder.
          */
         delete: operations["removeFile"];
         options?: never;
@@ -229,7 +229,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the server well? */
+        /** Is the server healthy? */
         get: operations["health"];
         put?: never;
         post?: never;
@@ -246,7 +246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does the process answer? */
+        /** Is the process alive? */
         get: operations["healthz"];
         put?: never;
         post?: never;
@@ -263,7 +263,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does this server lead those that share its store? */
+        /** Is this server the leader of its cluster? */
         get: operations["leaderz"];
         put?: never;
         post?: never;
@@ -331,7 +331,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The files that are locked */
+        /** List locked files */
         get: operations["listLfsLocks"];
         put?: never;
         /** Lock a file */
@@ -368,7 +368,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Own locks and those of others */
+        /** List your locks and those of others */
         post: operations["verifyLfsLocks"];
         delete?: never;
         options?: never;
@@ -403,7 +403,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Is an object there? */
+        /** Check whether an object exists */
         post: operations["verifyLfsObject"];
         delete?: never;
         options?: never;
@@ -420,7 +420,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask how to move objects */
+        /** Request transfers of objects */
         post: operations["batchLfs"];
         delete?: never;
         options?: never;
@@ -435,7 +435,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does the engine's loop go round? */
+        /** Is the engine running? */
         get: operations["livez"];
         put?: never;
         post?: never;
@@ -452,10 +452,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock */
+        /** Read a lock */
         get: operations["lookAtJob"];
         put?: never;
-        /** Take a lock, or renew it */
+        /** Acquire or renew a lock */
         post: operations["acquireJob"];
         /** Release a lock */
         delete: operations["releaseJob"];
@@ -471,7 +471,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All locks, for people */
+        /** A page with all locks */
         get: operations["lockPage"];
         put?: never;
         post?: never;
@@ -488,7 +488,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock */
+        /** Read a lock */
         get: operations["lookAtLease"];
         put?: never;
         post?: never;
@@ -507,7 +507,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release a lock by force */
+        /** Force the release of a lock */
         post: operations["forceRelease"];
         delete?: never;
         options?: never;
@@ -522,7 +522,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What was counted */
+        /** Metrics */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -556,7 +556,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Could something be made durable right now? */
+        /** Can the server commit writes now? */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -616,7 +616,7 @@ export interface paths {
         post: operations["lockTerraformState"];
         /**
          * Unlock a state
-         * @description With the body that was sent to lock it. Without a body: whoever has it, as `terraform force-unlock` does.
+         * @description Needs the body that was sent to lock it. Without a body, releases the lock of any holder, as `terraform force-unlock` does.
          */
         delete: operations["unlockTerraformState"];
         options?: never;
@@ -631,7 +631,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The versions that are kept */
+        /** List the stored versions */
         get: operations["listTerraformVersions"];
         put?: never;
         post?: never;
@@ -667,7 +667,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make an earlier version the state */
+        /** Roll back to an earlier version */
         post: operations["restoreTerraformVersion"];
         delete?: never;
         options?: never;
@@ -686,7 +686,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them
-         * @description All leases are granted at one instant or none is. While they wait, nobody passes them, so nobody waits for ever and no two such requests wait for each other.
+         * @description All leases are granted at the same moment, or none is. No other request overtakes a waiting group, so no request waits forever and no two groups wait for each other.
          */
         post: operations["acquireAll"];
         delete?: never;
@@ -702,7 +702,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Which auth file is in force? */
+        /** Read which auth file is active */
         get: operations["lookAtAuth"];
         put?: never;
         post?: never;
@@ -723,7 +723,7 @@ export interface paths {
         put?: never;
         /**
          * Take a backup
-         * @description It goes below the server's `backup-dir`; the oldest beyond `backup-keep` are removed.
+         * @description The backup is stored in the server's `backup-dir`; the oldest beyond `backup-keep` are removed.
          */
         post: operations["takeBackup"];
         delete?: never;
@@ -739,11 +739,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is maintenance on? */
+        /** Read the maintenance mode */
         get: operations["lookAtMaintenance"];
         /**
-         * Begin maintenance or end it
-         * @description While it is on, nothing can be acquired. Renewals and releases work.
+         * Start or end maintenance
+         * @description During maintenance, no lock can be acquired. Renewals and releases work.
          */
         put: operations["setMaintenance"];
         post?: never;
@@ -796,7 +796,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait, for one lock or several */
+        /** End your own wait, for one lock or several */
         post: operations["cancel"];
         delete?: never;
         options?: never;
@@ -847,15 +847,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a claim, or wait for it, without the slash */
+        /** Read a claim, or wait for it, without the slash */
         get: operations["lookAtClaimBare"];
-        /** Change one thing about a claim, without the slash */
+        /** Change one property of a claim, without the slash */
         put: operations["putClaimBare"];
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change one thing about a claim, without the slash */
+        /** Change one property of a claim, without the slash */
         patch: operations["patchClaimBare"];
         trace?: never;
     };
@@ -866,15 +866,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a claim, or wait for it */
+        /** Read a claim, or wait for it */
         get: operations["lookAtClaim"];
-        /** Change one thing about a claim */
+        /** Change one property of a claim */
         put: operations["putClaim"];
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change one thing about a claim */
+        /** Change one property of a claim */
         patch: operations["patchClaim"];
         trace?: never;
     };
@@ -886,8 +886,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch what happens to locks
-         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
+         * Watch the events of locks
+         * @description A stream until either side ends it. The name of an event is its `kind`; its data is JSON. `gap` means that events are missing; `stale`, that events can be late, because the server cannot reach its store; `current`, that they no longer are. The data of all three is `reason`.
          */
         get: operations["watch"];
         put?: never;
@@ -908,8 +908,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Is a token stale?
-         * @description Advisory: a check followed by a write still races.
+         * Check whether a token is stale
+         * @description Advisory: a write after the check can still be late.
          */
         post: operations["checkFence"];
         delete?: never;
@@ -925,7 +925,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to the locks of a namespace */
+        /** Read the history of the locks of a namespace */
         get: operations["history"];
         put?: never;
         post?: never;
@@ -959,7 +959,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock */
+        /** Read a lock */
         get: operations["lookAtLock"];
         put?: never;
         post?: never;
@@ -980,7 +980,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire a lock, or wait for it
-         * @description `ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with exclusive leases only. Repeat a request that was not answered with the same `request_id`.
+         * @description `ttl_ms` is optional only with a `session_id`. `limit` cannot be combined with `mode`, and `grace_ms` needs an exclusive lease. If a request gets no response, repeat it with the same `request_id`.
          */
         post: operations["acquire"];
         delete?: never;
@@ -998,7 +998,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait for a lock */
+        /** End your own wait for a lock */
         post: operations["cancelOne"];
         delete?: never;
         options?: never;
@@ -1013,7 +1013,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to a lock */
+        /** Read the history of a lock */
         get: operations["historyOfLock"];
         put?: never;
         post?: never;
@@ -1084,8 +1084,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Be told when one's own lease ends
-         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
+         * Watch your own lease
+         * @description An event stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is sufficient.
          */
         post: operations["watchLease"];
         delete?: never;
@@ -1105,7 +1105,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them, in any namespace
-         * @description All leases are granted at one instant or none is. While they wait, nobody passes them, so nobody waits for ever and no two such requests wait for each other.
+         * @description All leases are granted at the same moment, or none is. No other request overtakes a waiting group, so no request waits forever and no two groups wait for each other.
          */
         post: operations["acquireAllIn"];
         delete?: never;
@@ -1123,7 +1123,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait, for one lock or several, in any namespace */
+        /** End your own wait, for one lock or several, in any namespace */
         post: operations["cancelIn"];
         delete?: never;
         options?: never;
@@ -1139,8 +1139,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch what happens to locks, in any namespace
-         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
+         * Watch the events of locks, in any namespace
+         * @description A stream until either side ends it. The name of an event is its `kind`; its data is JSON. `gap` means that events are missing; `stale`, that events can be late, because the server cannot reach its store; `current`, that they no longer are. The data of all three is `reason`.
          */
         get: operations["watchIn"];
         put?: never;
@@ -1158,7 +1158,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to the locks of a namespace, in any namespace */
+        /** Read the history of the locks of a namespace, in any namespace */
         get: operations["historyIn"];
         put?: never;
         post?: never;
@@ -1192,7 +1192,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock, in any namespace */
+        /** Read a lock, in any namespace */
         get: operations["lookAtLockIn"];
         put?: never;
         post?: never;
@@ -1213,7 +1213,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire a lock, or wait for it, in any namespace
-         * @description `ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with exclusive leases only. Repeat a request that was not answered with the same `request_id`.
+         * @description `ttl_ms` is optional only with a `session_id`. `limit` cannot be combined with `mode`, and `grace_ms` needs an exclusive lease. If a request gets no response, repeat it with the same `request_id`.
          */
         post: operations["acquireIn"];
         delete?: never;
@@ -1231,7 +1231,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait for a lock, in any namespace */
+        /** End your own wait for a lock, in any namespace */
         post: operations["cancelOneIn"];
         delete?: never;
         options?: never;
@@ -1246,7 +1246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to a lock, in any namespace */
+        /** Read the history of a lock, in any namespace */
         get: operations["historyOfLockIn"];
         put?: never;
         post?: never;
@@ -1317,8 +1317,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Be told when one's own lease ends, in any namespace
-         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
+         * Watch your own lease, in any namespace
+         * @description An event stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is sufficient.
          */
         post: operations["watchLeaseIn"];
         delete?: never;
@@ -1336,7 +1336,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give several locks back, in any namespace */
+        /** Release several locks, in any namespace */
         post: operations["releaseAllIn"];
         delete?: never;
         options?: never;
@@ -1353,7 +1353,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make several leases last longer, or none, in any namespace */
+        /** Renew several leases, or none, in any namespace */
         post: operations["renewAllIn"];
         delete?: never;
         options?: never;
@@ -1370,7 +1370,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give several locks back */
+        /** Release several locks */
         post: operations["releaseAll"];
         delete?: never;
         options?: never;
@@ -1387,7 +1387,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make several leases last longer, or none */
+        /** Renew several leases, or none */
         post: operations["renewAll"];
         delete?: never;
         options?: never;
@@ -1405,7 +1405,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Revoke everything somebody has
+         * Revoke all leases of an owner, session or principal
          * @description Exactly one of `owner`, `session` and `principal`. In slices, not in one step.
          */
         post: operations["revokeAll"];
@@ -1439,11 +1439,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a session */
+        /** Read a session */
         get: operations["lookAtSession"];
         put?: never;
         post?: never;
-        /** Close a session, and release all it has */
+        /** Close a session, and release all its leases */
         delete: operations["closeSession"];
         options?: never;
         head?: never;
@@ -1459,7 +1459,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep a session, and all it has, alive */
+        /** Keep a session and all its leases alive */
         post: operations["keepSession"];
         delete?: never;
         options?: never;
@@ -2725,20 +2725,20 @@ export interface components {
     };
     responses: never;
     parameters: {
-        /** @description Comes back with the answer, and is in the log. */
+        /** @description Returned with the response, and logged. */
         RequestId: string;
     };
     requestBodies: never;
     headers: {
-        /** @description Which part of how many bytes. */
+        /** @description The range of bytes, and the size. */
         "Content-Range": string;
         /** @description Differs between any two contents of a file. */
         ETag: string;
         /** @description When it was written. */
         "Last-Modified": string;
-        /** @description `rel="next"`: where the list goes on, if it does. */
+        /** @description `rel="next"`: the next page, if there is one. */
         Link: string;
-        /** @description Where it is. */
+        /** @description The path. */
         Location: string;
         /** @description Seconds to wait. */
         "Retry-After": number;
@@ -2746,7 +2746,7 @@ export interface components {
         "Set-Cookie": string;
         /** @description `Bearer`: send a session. */
         "WWW-Authenticate": string;
-        /** @description The one the request came with. */
+        /** @description The id of the request. */
         "X-Request-ID": string;
     };
     pathItems: never;
@@ -2756,23 +2756,23 @@ export interface operations {
     readFileOfRoot: {
         parameters: {
             query?: {
-                /** @description Where a list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of a list. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -2780,7 +2780,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2791,7 +2791,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -2802,7 +2802,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2810,7 +2810,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2820,7 +2820,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2831,7 +2831,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2841,7 +2841,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2851,7 +2851,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2861,7 +2861,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2871,7 +2871,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2892,7 +2892,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2902,7 +2902,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -2919,13 +2919,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -2937,7 +2937,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It has another content now, and its lock is free. */
+            /** @description The file has new content, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2950,7 +2950,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description It is there, durably, and its lock is free. */
+            /** @description The file is stored, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2963,7 +2963,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2973,7 +2973,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2984,7 +2984,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3004,7 +3004,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3014,7 +3014,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3034,7 +3034,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3055,7 +3055,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3065,7 +3065,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3076,7 +3076,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3091,11 +3091,11 @@ export interface operations {
     makeFolderOfRoot: {
         parameters: {
             query?: {
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3103,7 +3103,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3113,7 +3113,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is there now. */
+            /** @description It is created. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3123,7 +3123,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3133,7 +3133,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3144,7 +3144,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3154,7 +3154,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3164,7 +3164,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3174,7 +3174,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3195,7 +3195,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3205,7 +3205,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3216,7 +3216,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3232,13 +3232,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3246,7 +3246,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description It is removed. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3254,7 +3254,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3264,7 +3264,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3275,7 +3275,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3285,7 +3285,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3295,7 +3295,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3305,7 +3305,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3315,7 +3315,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3336,7 +3336,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3346,7 +3346,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3362,23 +3362,23 @@ export interface operations {
     readFileAtRoot: {
         parameters: {
             query?: {
-                /** @description Where a list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of a list. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3389,7 +3389,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3400,7 +3400,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -3411,7 +3411,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3419,7 +3419,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3429,7 +3429,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3440,7 +3440,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3450,7 +3450,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3460,7 +3460,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3470,7 +3470,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3480,7 +3480,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3501,7 +3501,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3511,7 +3511,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3528,13 +3528,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3549,7 +3549,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It has another content now, and its lock is free. */
+            /** @description The file has new content, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3562,7 +3562,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description It is there, durably, and its lock is free. */
+            /** @description The file is stored, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3575,7 +3575,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3585,7 +3585,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3596,7 +3596,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3616,7 +3616,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3626,7 +3626,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3646,7 +3646,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3667,7 +3667,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3677,7 +3677,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3688,7 +3688,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3703,11 +3703,11 @@ export interface operations {
     makeFolderAtRoot: {
         parameters: {
             query?: {
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3718,7 +3718,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3728,7 +3728,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is there now. */
+            /** @description It is created. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3738,7 +3738,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3748,7 +3748,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3759,7 +3759,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3769,7 +3769,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3779,7 +3779,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3789,7 +3789,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3810,7 +3810,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3820,7 +3820,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3831,7 +3831,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3847,13 +3847,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3864,7 +3864,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description It is removed. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3872,7 +3872,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3882,7 +3882,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3893,7 +3893,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3903,7 +3903,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3913,7 +3913,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3923,7 +3923,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3933,7 +3933,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3954,7 +3954,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3964,7 +3964,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3980,13 +3980,13 @@ export interface operations {
     listFileLocks: {
         parameters: {
             query?: {
-                /** @description Where the list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of them. */
+                /** @description Maximum number of locks. */
                 limit?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3994,7 +3994,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description These, whoever has them. */
+            /** @description These locks, of all holders. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4004,7 +4004,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Locks"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4014,7 +4014,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4024,7 +4024,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4045,7 +4045,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4055,7 +4055,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4072,7 +4072,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4083,7 +4083,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Nobody has it any more. */
+            /** @description The lock is no longer held. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4093,7 +4093,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Done"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4103,7 +4103,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4113,7 +4113,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4123,7 +4123,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4144,7 +4144,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4154,7 +4154,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4171,7 +4171,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4179,7 +4179,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session, its id shortened. */
+            /** @description The session, with a shortened id. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4189,7 +4189,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.SessionShown"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4199,7 +4199,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4209,7 +4209,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4230,7 +4230,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4240,7 +4240,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4257,7 +4257,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4265,7 +4265,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It has begun. Its id is told this once. */
+            /** @description The session is open. The id is shown only once. */
             201: {
                 headers: {
                     "Set-Cookie": components["headers"]["Set-Cookie"];
@@ -4276,7 +4276,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.SessionShown"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4286,7 +4286,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4307,7 +4307,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4317,7 +4317,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4334,7 +4334,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4342,7 +4342,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is over, and so are all its locks. */
+            /** @description The session has ended, with all its locks. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4350,7 +4350,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4360,7 +4360,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4370,7 +4370,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4391,7 +4391,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4401,7 +4401,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4418,7 +4418,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4436,7 +4436,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Sessions"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4446,7 +4446,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4456,7 +4456,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4477,7 +4477,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4487,7 +4487,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4504,7 +4504,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4525,7 +4525,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -4536,7 +4536,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4544,7 +4544,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4554,7 +4554,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4564,7 +4564,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4574,7 +4574,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4594,7 +4594,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4604,7 +4604,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4614,7 +4614,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4625,7 +4625,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4635,7 +4635,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4652,13 +4652,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 If?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-Match"?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-None-Match"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4673,7 +4673,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is there, durably. */
+            /** @description It is stored. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -4683,7 +4683,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It has another content now. */
+            /** @description It has new content. */
             204: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -4693,7 +4693,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4703,7 +4703,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4713,7 +4713,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4723,7 +4723,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             405: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4733,7 +4733,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             408: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4743,7 +4743,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4753,7 +4753,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4763,7 +4763,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             413: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4773,7 +4773,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             415: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4783,7 +4783,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4793,7 +4793,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4803,7 +4803,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4814,7 +4814,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4824,7 +4824,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4835,7 +4835,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4851,13 +4851,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 If?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-Match"?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-None-Match"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4868,7 +4868,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone, and so are the locks on it whose tokens were shown. */
+            /** @description It is removed, with the locks whose tokens were sent. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4876,7 +4876,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4886,7 +4886,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4896,7 +4896,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4906,7 +4906,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4916,7 +4916,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4926,7 +4926,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4936,7 +4936,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4946,7 +4946,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4956,7 +4956,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4967,7 +4967,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4977,7 +4977,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4988,7 +4988,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5004,7 +5004,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5022,7 +5022,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5032,7 +5032,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5059,7 +5059,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5077,7 +5077,7 @@ export interface operations {
                     "text/css; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5087,7 +5087,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5114,7 +5114,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5132,7 +5132,7 @@ export interface operations {
                     "text/javascript; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5142,7 +5142,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5168,23 +5168,23 @@ export interface operations {
     readFile: {
         parameters: {
             query?: {
-                /** @description Where a list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of a list. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5195,7 +5195,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5206,7 +5206,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -5217,7 +5217,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5225,7 +5225,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5235,7 +5235,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5246,7 +5246,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5256,7 +5256,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5266,7 +5266,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5276,7 +5276,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5286,7 +5286,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5307,7 +5307,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5317,7 +5317,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5334,13 +5334,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5355,7 +5355,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It has another content now, and its lock is free. */
+            /** @description The file has new content, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -5368,7 +5368,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description It is there, durably, and its lock is free. */
+            /** @description The file is stored, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -5381,7 +5381,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5391,7 +5391,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5402,7 +5402,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5422,7 +5422,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5432,7 +5432,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5452,7 +5452,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5473,7 +5473,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5483,7 +5483,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5494,7 +5494,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5509,11 +5509,11 @@ export interface operations {
     makeFolder: {
         parameters: {
             query?: {
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5524,7 +5524,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5534,7 +5534,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is there now. */
+            /** @description It is created. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5544,7 +5544,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5554,7 +5554,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5565,7 +5565,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5575,7 +5575,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5585,7 +5585,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5595,7 +5595,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5616,7 +5616,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5626,7 +5626,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5637,7 +5637,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5653,13 +5653,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5670,7 +5670,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description It is removed. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5678,7 +5678,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5688,7 +5688,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5699,7 +5699,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5709,7 +5709,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5719,7 +5719,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5729,7 +5729,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5739,7 +5739,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5760,7 +5760,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5770,7 +5770,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5787,7 +5787,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5795,7 +5795,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The server is well. */
+            /** @description The server is healthy. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5811,7 +5811,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5835,7 +5835,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5843,7 +5843,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does, or shares its store with nobody. */
+            /** @description It is the leader, or not part of a cluster. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5853,7 +5853,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Health"];
                 };
             };
-            /** @description It does not. */
+            /** @description It is not the leader. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5872,7 +5872,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5897,7 +5897,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5907,7 +5907,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5917,7 +5917,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5927,7 +5927,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5947,7 +5947,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5988,7 +5988,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5998,7 +5998,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6017,7 +6017,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6042,7 +6042,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6052,7 +6052,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6062,7 +6062,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6072,7 +6072,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6092,7 +6092,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6133,7 +6133,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6143,7 +6143,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6162,7 +6162,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -6184,7 +6184,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6194,7 +6194,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6204,7 +6204,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6224,7 +6224,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6265,7 +6265,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6275,7 +6275,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6303,7 +6303,7 @@ export interface operations {
                 refspec?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6314,7 +6314,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description These, whoever has them and through whichever dialect. */
+            /** @description These locks, of all holders and protocols. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6324,7 +6324,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Locks"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6334,7 +6334,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6344,7 +6344,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6375,7 +6375,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6385,7 +6385,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6402,7 +6402,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6417,7 +6417,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is the caller's until it is given back. */
+            /** @description The caller holds the lock until the release. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6427,7 +6427,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6437,7 +6437,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6447,7 +6447,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6467,7 +6467,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Who has it. */
+            /** @description The holder. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6518,7 +6518,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6528,7 +6528,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6545,7 +6545,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6562,7 +6562,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Nobody has it any more. */
+            /** @description The lock is no longer held. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6572,7 +6572,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6582,7 +6582,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6592,7 +6592,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description It is another's. */
+            /** @description Another client holds it. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6602,7 +6602,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6653,7 +6653,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6663,7 +6663,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6680,7 +6680,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6705,7 +6705,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Verified"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6715,7 +6715,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6725,7 +6725,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6776,7 +6776,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6786,7 +6786,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6805,9 +6805,9 @@ export interface operations {
             header?: {
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description As the batch said. */
+                /** @description As in the batch response. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6830,7 +6830,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -6841,7 +6841,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6849,7 +6849,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6859,7 +6859,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6869,7 +6869,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody knows who asks, or they may not. */
+            /** @description Missing credential, or missing right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6879,7 +6879,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6889,7 +6889,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6899,7 +6899,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6930,7 +6930,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6940,7 +6940,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6957,9 +6957,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description As the batch said. */
+                /** @description As in the batch response. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6976,7 +6976,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is there, durably. */
+            /** @description It is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6986,7 +6986,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": Record<string, never>;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6996,7 +6996,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7006,7 +7006,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody knows who asks, or they may not. */
+            /** @description Missing credential, or missing right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7016,7 +7016,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7067,7 +7067,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7077,7 +7077,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7088,7 +7088,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7104,9 +7104,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description As the batch said. */
+                /** @description As in the batch response. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7133,7 +7133,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": Record<string, never>;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7143,7 +7143,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7153,7 +7153,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody knows who asks, or they may not. */
+            /** @description Missing credential, or missing right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7163,7 +7163,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7224,7 +7224,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7234,7 +7234,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7251,7 +7251,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7266,7 +7266,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What to do with each: nothing, if it has neither actions nor an error. */
+            /** @description What to do with each object: nothing, if it has neither actions nor an error. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7276,7 +7276,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Batch"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7286,7 +7286,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7296,7 +7296,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7357,7 +7357,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7367,7 +7367,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7384,7 +7384,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7418,11 +7418,11 @@ export interface operations {
     lookAtJob: {
         parameters: {
             query?: {
-                /** @description Which lock; `default` if it is empty or left out. */
+                /** @description Name of the lock; `default` if empty or missing. */
                 job?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7430,7 +7430,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7440,7 +7440,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Status"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7450,7 +7450,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7460,7 +7460,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7481,7 +7481,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7491,7 +7491,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7509,13 +7509,13 @@ export interface operations {
             query: {
                 /** @description The name of the client. */
                 client: string;
-                /** @description Which lock; `default` if it is empty or left out. */
+                /** @description Name of the lock; `default` if empty or missing. */
                 job?: string;
-                /** @description How long it lasts from now, as Go writes it; `30s` if left out. */
+                /** @description Lease duration from now, in Go syntax; `30s` if missing. */
                 ttl?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7533,7 +7533,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Acquired"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7543,7 +7543,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7553,7 +7553,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7584,7 +7584,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7594,7 +7594,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7612,11 +7612,11 @@ export interface operations {
             query: {
                 /** @description The name of the client. */
                 client: string;
-                /** @description Which lock; `default` if it is empty or left out. */
+                /** @description Name of the lock; `default` if empty or missing. */
                 job?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7634,7 +7634,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Released"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7644,7 +7644,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7675,7 +7675,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7685,7 +7685,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7702,7 +7702,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7710,7 +7710,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page that brings itself up to date. */
+            /** @description A page that refreshes automatically. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7720,7 +7720,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7730,7 +7730,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7767,11 +7767,11 @@ export interface operations {
     lookAtLease: {
         parameters: {
             query: {
-                /** @description Whose lock it is. */
+                /** @description The tenant of the lock. */
                 tenant_id: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7782,7 +7782,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7792,7 +7792,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7802,7 +7802,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7812,7 +7812,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7833,7 +7833,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7843,7 +7843,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7860,7 +7860,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
                 /** @description Must be `ADMIN`. */
                 "x-role"?: string;
@@ -7887,7 +7887,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7897,7 +7897,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7907,7 +7907,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7958,7 +7958,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7968,7 +7968,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7985,7 +7985,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7993,7 +7993,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description In the text format of Prometheus. Or: In OpenMetrics, if `Accept` asks for it. */
+            /** @description In Prometheus text format. Or: In OpenMetrics, if `Accept` asks for it. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8004,7 +8004,7 @@ export interface operations {
                     "text/plain; version=0.0.4; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8014,7 +8014,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8041,7 +8041,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8059,7 +8059,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8069,7 +8069,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8096,7 +8096,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8114,7 +8114,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Health"];
                 };
             };
-            /** @description It could not. */
+            /** @description It cannot. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8131,7 +8131,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8139,7 +8139,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Those the caller may read. */
+            /** @description The states that the caller may read. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8149,7 +8149,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.TerraformStates"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8159,7 +8159,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8169,7 +8169,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8190,7 +8190,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8200,7 +8200,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8217,7 +8217,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8228,7 +8228,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state as it was written last. */
+            /** @description The current state. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8239,7 +8239,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8249,7 +8249,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8259,7 +8259,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8269,7 +8269,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8290,7 +8290,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8300,7 +8300,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8316,11 +8316,11 @@ export interface operations {
     putTerraformState: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer has it. */
+                /** @description The id of the lock, if the writer holds it. */
                 ID?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8335,7 +8335,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is a new version, durably. */
+            /** @description The new version is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8345,7 +8345,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8355,7 +8355,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8365,7 +8365,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8385,7 +8385,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8405,7 +8405,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer has no lock. */
+            /** @description The state is locked, and the writer does not hold the lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8426,7 +8426,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8436,7 +8436,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8447,7 +8447,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8462,11 +8462,11 @@ export interface operations {
     writeTerraformState: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer has it. */
+                /** @description The id of the lock, if the writer holds it. */
                 ID?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8481,7 +8481,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is a new version, durably. */
+            /** @description The new version is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8491,7 +8491,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8501,7 +8501,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8511,7 +8511,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8531,7 +8531,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8551,7 +8551,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer has no lock. */
+            /** @description The state is locked, and the writer does not hold the lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8572,7 +8572,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8582,7 +8582,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8593,7 +8593,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8609,7 +8609,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8632,7 +8632,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lock is the caller's. The same `ID` again is the same lock. */
+            /** @description The caller holds the lock. The same `ID` again is the same lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8642,7 +8642,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8652,7 +8652,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8662,7 +8662,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8682,7 +8682,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8702,7 +8702,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Who has it. */
+            /** @description The holder. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8723,7 +8723,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8733,7 +8733,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8750,7 +8750,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8773,7 +8773,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lock is the caller's. The same `ID` again is the same lock. */
+            /** @description The caller holds the lock. The same `ID` again is the same lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8783,7 +8783,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8793,7 +8793,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8803,7 +8803,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8823,7 +8823,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8843,7 +8843,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Who has it. */
+            /** @description The holder. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8864,7 +8864,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8874,7 +8874,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8891,7 +8891,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8912,7 +8912,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8922,7 +8922,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8932,7 +8932,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8952,7 +8952,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Somebody else has it. */
+            /** @description Another client holds it. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8983,7 +8983,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8993,7 +8993,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9010,7 +9010,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9031,7 +9031,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateVersions"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9041,7 +9041,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9051,7 +9051,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9061,7 +9061,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9082,7 +9082,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9092,7 +9092,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9109,7 +9109,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9122,7 +9122,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state as it was. */
+            /** @description The earlier state. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9133,7 +9133,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9143,7 +9143,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9153,7 +9153,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9163,7 +9163,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9184,7 +9184,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9194,7 +9194,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9210,11 +9210,11 @@ export interface operations {
     restoreTerraformVersion: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer has it. */
+                /** @description The id of the lock, if the writer holds it. */
                 ID?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9227,7 +9227,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is a new version, durably. */
+            /** @description The new version is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9237,7 +9237,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9247,7 +9247,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9257,7 +9257,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9267,7 +9267,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9277,7 +9277,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9287,7 +9287,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"] | components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer has no lock. */
+            /** @description The state is locked, and the writer does not hold the lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9308,7 +9308,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9318,7 +9318,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9329,7 +9329,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9345,7 +9345,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9367,7 +9367,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AcquiredAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9377,7 +9377,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9387,7 +9387,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9397,7 +9397,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9417,7 +9417,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The first lock in the way. Or: The `request_id` or a `limit` does not fit what was before. */
+            /** @description The first unavailable lock. Or: The `request_id` or a `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9458,7 +9458,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9475,7 +9475,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9483,7 +9483,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A hash of it and of all files it names. */
+            /** @description A hash of it and of all files that it names. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9493,7 +9493,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AuthState"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9503,7 +9503,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9530,7 +9530,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9538,7 +9538,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was taken, and checked. */
+            /** @description The backup is complete and verified. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9548,7 +9548,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.BackupTaken"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9558,7 +9558,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9589,7 +9589,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9599,7 +9599,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9616,7 +9616,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9634,7 +9634,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9644,7 +9644,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9665,7 +9665,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9682,7 +9682,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9704,7 +9704,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9714,7 +9714,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9724,7 +9724,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9775,7 +9775,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9797,7 +9797,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9815,7 +9815,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionList"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9825,7 +9825,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9835,7 +9835,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9856,7 +9856,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9873,7 +9873,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9884,7 +9884,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is over, and its leases are revoked. */
+            /** @description The session has ended, and its leases are revoked. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9892,7 +9892,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9902,7 +9902,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9912,7 +9912,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9922,7 +9922,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9943,7 +9943,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9960,7 +9960,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9972,7 +9972,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9982,7 +9982,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9992,7 +9992,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10002,7 +10002,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10053,7 +10053,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10069,9 +10069,9 @@ export interface operations {
     listClaimsBare: {
         parameters: {
             query?: {
-                /** @description Only made at this time: RFC 2822 or ISO 8601. */
+                /** @description Only claims created at this time: RFC 2822 or ISO 8601. */
                 created?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of claims. */
                 limit?: number;
                 /** @description At most this. */
                 maximum_active_duration?: number;
@@ -10089,17 +10089,17 @@ export interface operations {
                 minimum_ttl?: number;
                 /** @description At least this. */
                 minimum_waiting_duration?: number;
-                /** @description Leave out this many. */
+                /** @description Number of claims to skip. */
                 offset?: number;
-                /** @description Only of this resource. */
+                /** @description Only claims of this resource. */
                 resource?: string;
-                /** @description Only with this status. */
+                /** @description Only claims with this status. */
                 status?: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
-                /** @description Only with this many seconds left. */
+                /** @description Only claims with this many seconds left. */
                 ttl?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10118,7 +10118,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"][];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10128,7 +10128,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10138,7 +10138,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10159,7 +10159,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10176,7 +10176,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10185,14 +10185,14 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Any JSON; comes back as it was written. */
+                    /** @description Any JSON; returned unchanged. */
                     metadata?: unknown;
                     resource: string;
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Another name of `timeout`. */
+                    /** @description Alias of `timeout`. */
                     ttl?: number;
-                    /** @description Another name of `metadata`. */
+                    /** @description Alias of `metadata`. */
                     user_data?: unknown;
                 } & (unknown | unknown);
             };
@@ -10220,7 +10220,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10230,7 +10230,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10240,7 +10240,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10260,7 +10260,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10301,7 +10301,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10317,9 +10317,9 @@ export interface operations {
     listClaims: {
         parameters: {
             query?: {
-                /** @description Only made at this time: RFC 2822 or ISO 8601. */
+                /** @description Only claims created at this time: RFC 2822 or ISO 8601. */
                 created?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of claims. */
                 limit?: number;
                 /** @description At most this. */
                 maximum_active_duration?: number;
@@ -10337,17 +10337,17 @@ export interface operations {
                 minimum_ttl?: number;
                 /** @description At least this. */
                 minimum_waiting_duration?: number;
-                /** @description Leave out this many. */
+                /** @description Number of claims to skip. */
                 offset?: number;
-                /** @description Only of this resource. */
+                /** @description Only claims of this resource. */
                 resource?: string;
-                /** @description Only with this status. */
+                /** @description Only claims with this status. */
                 status?: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
-                /** @description Only with this many seconds left. */
+                /** @description Only claims with this many seconds left. */
                 ttl?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10366,7 +10366,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"][];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10376,7 +10376,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10386,7 +10386,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10407,7 +10407,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10424,7 +10424,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10433,14 +10433,14 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Any JSON; comes back as it was written. */
+                    /** @description Any JSON; returned unchanged. */
                     metadata?: unknown;
                     resource: string;
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Another name of `timeout`. */
+                    /** @description Alias of `timeout`. */
                     ttl?: number;
-                    /** @description Another name of `metadata`. */
+                    /** @description Alias of `metadata`. */
                     user_data?: unknown;
                 } & (unknown | unknown);
             };
@@ -10468,7 +10468,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10478,7 +10478,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10488,7 +10488,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10508,7 +10508,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10549,7 +10549,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10565,11 +10565,11 @@ export interface operations {
     lookAtClaimBare: {
         parameters: {
             query?: {
-                /** @description Answer when it waits no more, or after this many seconds, at most 300. */
+                /** @description Respond when the claim no longer waits, or after this many seconds, at most 300. */
                 wait?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10590,7 +10590,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10600,7 +10600,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10610,7 +10610,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10620,7 +10620,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10641,7 +10641,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10658,7 +10658,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10672,9 +10672,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -10690,7 +10690,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10698,7 +10698,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10708,7 +10708,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10718,7 +10718,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10728,7 +10728,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10748,7 +10748,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10789,7 +10789,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10806,7 +10806,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10820,9 +10820,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -10838,7 +10838,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10846,7 +10846,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10856,7 +10856,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10866,7 +10866,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10876,7 +10876,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10896,7 +10896,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10937,7 +10937,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10953,11 +10953,11 @@ export interface operations {
     lookAtClaim: {
         parameters: {
             query?: {
-                /** @description Answer when it waits no more, or after this many seconds, at most 300. */
+                /** @description Respond when the claim no longer waits, or after this many seconds, at most 300. */
                 wait?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10978,7 +10978,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10988,7 +10988,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10998,7 +10998,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11008,7 +11008,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11029,7 +11029,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11046,7 +11046,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11060,9 +11060,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -11078,7 +11078,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11086,7 +11086,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11096,7 +11096,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11106,7 +11106,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11116,7 +11116,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11136,7 +11136,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11177,7 +11177,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11194,7 +11194,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11208,9 +11208,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -11226,7 +11226,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11234,7 +11234,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11244,7 +11244,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11254,7 +11254,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11264,7 +11264,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11284,7 +11284,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11325,7 +11325,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11351,7 +11351,7 @@ export interface operations {
             header?: {
                 /** @description The id of the last event seen. */
                 "Last-Event-ID"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11369,7 +11369,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11379,7 +11379,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11389,7 +11389,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11416,7 +11416,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11438,7 +11438,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.FenceVerdict"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11448,7 +11448,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11458,7 +11458,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11509,7 +11509,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11535,7 +11535,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11553,7 +11553,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11563,7 +11563,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11573,7 +11573,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11594,7 +11594,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11621,7 +11621,7 @@ export interface operations {
                 state?: "held" | "waiting" | "free";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11639,7 +11639,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockList"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11649,7 +11649,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11659,7 +11659,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11680,7 +11680,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11697,7 +11697,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11708,7 +11708,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11718,7 +11718,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11728,7 +11728,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11738,7 +11738,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11759,7 +11759,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11776,7 +11776,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11801,7 +11801,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Acquired"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11811,7 +11811,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11821,7 +11821,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11831,7 +11831,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11851,7 +11851,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` does not fit what was before. */
+            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11892,7 +11892,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11909,7 +11909,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11924,7 +11924,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11934,7 +11934,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11944,7 +11944,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11954,7 +11954,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12015,7 +12015,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12041,7 +12041,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12062,7 +12062,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12072,7 +12072,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12082,7 +12082,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12103,7 +12103,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12119,7 +12119,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12144,7 +12144,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Released"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12154,7 +12154,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12164,7 +12164,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12184,7 +12184,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12225,7 +12225,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12242,7 +12242,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12267,7 +12267,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12277,7 +12277,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12287,7 +12287,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12307,7 +12307,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12348,7 +12348,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12365,7 +12365,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12390,7 +12390,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Revoked"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12400,7 +12400,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12410,7 +12410,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12461,7 +12461,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12478,7 +12478,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12503,7 +12503,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12513,7 +12513,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12523,7 +12523,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12584,7 +12584,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12601,7 +12601,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12626,7 +12626,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AcquiredAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12636,7 +12636,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12646,7 +12646,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12656,7 +12656,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12676,7 +12676,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The first lock in the way. Or: The `request_id` or a `limit` does not fit what was before. */
+            /** @description The first unavailable lock. Or: The `request_id` or a `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12717,7 +12717,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12734,7 +12734,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12749,7 +12749,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12759,7 +12759,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12769,7 +12769,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12779,7 +12779,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12830,7 +12830,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12856,7 +12856,7 @@ export interface operations {
             header?: {
                 /** @description The id of the last event seen. */
                 "Last-Event-ID"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12877,7 +12877,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12887,7 +12887,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12897,7 +12897,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12933,7 +12933,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12954,7 +12954,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12964,7 +12964,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12974,7 +12974,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12995,7 +12995,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13022,7 +13022,7 @@ export interface operations {
                 state?: "held" | "waiting" | "free";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13043,7 +13043,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockList"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13053,7 +13053,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13063,7 +13063,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13084,7 +13084,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13101,7 +13101,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13114,7 +13114,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13124,7 +13124,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13134,7 +13134,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13144,7 +13144,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13165,7 +13165,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13182,7 +13182,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13209,7 +13209,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Acquired"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13219,7 +13219,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13229,7 +13229,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13239,7 +13239,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13259,7 +13259,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` does not fit what was before. */
+            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13300,7 +13300,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13317,7 +13317,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13334,7 +13334,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13344,7 +13344,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13354,7 +13354,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13364,7 +13364,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13425,7 +13425,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13451,7 +13451,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13474,7 +13474,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13484,7 +13484,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13494,7 +13494,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13515,7 +13515,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13531,7 +13531,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13558,7 +13558,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Released"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13568,7 +13568,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13578,7 +13578,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13598,7 +13598,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13639,7 +13639,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13656,7 +13656,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13683,7 +13683,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13693,7 +13693,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13703,7 +13703,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13723,7 +13723,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13764,7 +13764,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13781,7 +13781,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13808,7 +13808,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Revoked"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13818,7 +13818,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13828,7 +13828,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13879,7 +13879,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13896,7 +13896,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13923,7 +13923,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13933,7 +13933,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13943,7 +13943,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14004,7 +14004,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14021,7 +14021,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14036,7 +14036,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What became of each. */
+            /** @description The result for each lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14046,7 +14046,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.ReleasedAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14056,7 +14056,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14066,7 +14066,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14086,7 +14086,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description None was active. */
+            /** @description No lease was active. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14127,7 +14127,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14144,7 +14144,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14159,7 +14159,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All of them last until then. */
+            /** @description All leases are renewed. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14169,7 +14169,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14179,7 +14179,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14189,7 +14189,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14250,7 +14250,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14267,7 +14267,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14279,7 +14279,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What became of each. */
+            /** @description The result for each lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14289,7 +14289,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.ReleasedAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14299,7 +14299,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14309,7 +14309,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14329,7 +14329,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description None was active. */
+            /** @description No lease was active. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14370,7 +14370,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14387,7 +14387,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14399,7 +14399,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All of them last until then. */
+            /** @description All leases are renewed. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14409,7 +14409,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14419,7 +14419,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14429,7 +14429,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14490,7 +14490,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14507,7 +14507,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14529,7 +14529,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.RevokedAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14539,7 +14539,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14549,7 +14549,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14600,7 +14600,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14617,7 +14617,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14639,7 +14639,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionOpened"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14649,7 +14649,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14659,7 +14659,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14710,7 +14710,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14727,7 +14727,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14748,7 +14748,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionOpened"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14758,7 +14758,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14768,7 +14768,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14778,7 +14778,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14799,7 +14799,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14816,7 +14816,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14835,7 +14835,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14845,7 +14845,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14855,7 +14855,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14865,7 +14865,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14886,7 +14886,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14903,7 +14903,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14924,7 +14924,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.KeptAlive"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14934,7 +14934,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14944,7 +14944,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14954,7 +14954,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14975,7 +14975,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];

@@ -18,7 +18,7 @@ pub(super) fn read(data: &Path, last: EventId, before: Option<EventId>) -> Vec<E
         let page = match history.find(&asked, before, PAGE) {
             Ok(page) => page,
             Err(error) => {
-                tracing::error!(%error, "history cannot be read to complete the audit file");
+                tracing::error!(%error, "cannot read history to complete the audit file");
                 break;
             }
         };

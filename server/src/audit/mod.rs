@@ -230,8 +230,8 @@ impl Audit {
         self.flush(&mut sink);
         let (file, is_failing) = (self.options.file.display(), self.is_failing.load(Relaxed));
         match (was_failing, is_failing) {
-            (false, false) => tracing::info!(%file, "the audit file was opened again"),
-            (true, true) => tracing::error!(%file, "the audit file still cannot be written"),
+            (false, false) => tracing::info!(%file, "reopened the audit file"),
+            (true, true) => tracing::error!(%file, "cannot write the audit file yet"),
             // `flush` has logged this.
             (true, false) | (false, true) => {}
         }
@@ -250,7 +250,7 @@ impl Audit {
         match sink.flush(&self.options) {
             Ok(()) => {
                 if self.is_failing.swap(false, Relaxed) {
-                    tracing::warn!("the audit file can be written again");
+                    tracing::warn!("the audit file is writable again");
                 }
             }
             Err(error) => {
@@ -258,7 +258,7 @@ impl Audit {
                 self.n_lost.fetch_add(sink.take_lost(), Relaxed);
                 if !self.is_failing.swap(true, Relaxed) {
                     let (file, what) = (self.options.file.display(), self.options.failure);
-                    tracing::error!(%file, %error, "the audit file cannot be written ({what})");
+                    tracing::error!(%file, %error, "cannot write the audit file ({what})");
                 }
             }
         }

@@ -41,7 +41,7 @@ mod built {
         Ok(Arc::new(EtcdBackend::connect(options, &access.location.prefix)?))
     }
 
-    /// Asks every member how it is. Must not be called where tokio's tasks run.
+    /// Checks every member. Blocks, so it must not be called on a tokio thread.
     pub fn health(access: &Access) -> Result<StoreHealth, Error> {
         let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
         runtime::on_this_thread().map_err(|error| refused(&error))?.block_on(async {
@@ -73,7 +73,7 @@ mod built {
         }
         if let Some((user, password_file)) = user {
             let password = leasehold_etcd::Password::In(password_file.clone());
-            // One that cannot be read is told now.
+            // An unreadable password file must be reported now.
             password.read().map_err(|error| Error::Refused(error.to_string()))?;
             let user = user.clone();
             options.credentials = Some(leasehold_etcd::Credentials { user, password });
@@ -91,6 +91,7 @@ mod built {
 mod built {
     use super::{Access, Arc, Backend, Error, Purpose, StoreHealth};
 
+    /// Returns the error for builds without etcd support.
     fn not_built<T>() -> Result<T, Error> {
         Err(Error::Refused("this program was built without etcd (feature etcd)".into()))
     }
@@ -99,7 +100,7 @@ mod built {
         not_built()
     }
 
-    /// Cannot be told.
+    /// Fails, because this build has no etcd support.
     pub fn health(_: &Access) -> Result<StoreHealth, Error> {
         not_built()
     }

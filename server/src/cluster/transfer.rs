@@ -14,16 +14,16 @@ pub use built::{backup, migrate, reopen, restore, verify};
 /// Where a store is: a folder, or a shared store.
 #[derive(Clone, Debug)]
 pub enum Home {
-    /// A data folder of one server.
+    /// The data directory of one server.
     Folder(PathBuf),
-    /// A store that several servers share.
+    /// A shared store.
     Shared(Access),
 }
 
-/// What a home is called on the command line.
+/// The address of a store on the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// A path.
+    /// The path of a data directory.
     Folder(PathBuf),
     /// `etcd://...`
     Shared(Location),
@@ -35,7 +35,9 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.starts_with(SCHEME) {
             true => text.parse().map(Self::Shared),
-            false if text.is_empty() => Err("must be a folder, or etcd://HOST:PORT/PREFIX".into()),
+            false if text.is_empty() => {
+                Err("must be a directory, or etcd://HOST:PORT/PREFIX".into())
+            }
             false => Ok(Self::Folder(text.into())),
         }
     }

@@ -42,7 +42,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
         (title(html! { "Files" }, html! { (entries.len()) " in this folder" @if next.is_some() { " and more" } }))
         div data-part="files" {
             @if entries.is_empty() {
-                div.card.empty { "There is nothing in this folder that you may read." }
+                div.card.empty { "This folder contains nothing that you may read." }
             } @else {
                 div.table {
                     table {
@@ -74,10 +74,10 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
 async fn list(visit: &Visit, params: &Params) -> Result<(FilePath, Listing), Trouble> {
     let nothing = || Trouble::Missing("there is no such folder".into());
     let content = visit.app.content.clone();
-    let content = content.ok_or_else(|| Trouble::Missing("this server keeps no files".into()))?;
+    let content = content.ok_or_else(|| Trouble::Missing("this server stores no files".into()))?;
     // Without authentication, files can still be restricted to clients with a session.
     if !visit.caller.is_asked() && !visit.app.dialect.files.is_public {
-        let why = "files are only for those with a session on this server (files-public)";
+        let why = "files need a session on this server (files-public)";
         return Err(Trouble::Denied(leasehold_auth::Denied::Forbidden(why.into())));
     }
     let path = format!("/{}", params.path.trim_matches('/'));

@@ -65,7 +65,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
         false => String::new(),
     });
     let body = html! {
-        (title(html! { "Locks" }, html! { "Who holds what, and who waits behind." }))
+        (title(html! { "Locks" }, html! { "All locks, with holders and waiters." }))
         div data-part="tiles" { (tiles(visit, &tally)) }
         (find(&params, &tally))
         div data-part="locks" {
@@ -129,7 +129,7 @@ fn one_of<T: Copy>(what: &str, word: &str, known: &[(&str, T)]) -> Result<Option
 fn wanted(params: &Params) -> Result<Wanted, Trouble> {
     if params.q.len() > SEARCH_BYTES_MAX {
         let (n, max) = (params.q.len(), SEARCH_BYTES_MAX);
-        return Err(Trouble::Wrong(format!("q: at most {max} bytes can be searched for, got {n}")));
+        return Err(Trouble::Wrong(format!("q: must be at most {max} bytes, got {n}")));
     }
     let protocols: Vec<_> = dialect::ALL.iter().map(|known| (known.name(), *known)).collect();
     let namespace = Some(meant(&params.namespace)).filter(|namespace| !namespace.is_empty());
@@ -374,7 +374,7 @@ fn nothing(params: &Params, tally: &Tally) -> Markup {
     html! {
         @if tally.n_locks == 0 {
             p { "There is no lock that you may read." }
-            p { a href="/console/take" { "Take the first one" } }
+            p { a href="/console/take" { "Acquire the first lock" } }
         } @else if is_searched.iter().any(|it| !it.is_empty()) || !params.cursor.is_empty() {
             p { "None of " (count(tally.n_locks)) " locks is like that." }
             p { a href="/console" { "Show all" } }

@@ -120,14 +120,14 @@ async fn lost(State(app): State<App>, request: Request) -> Response {
 pub(crate) fn unled(uri: &Uri) -> Response {
     let here = uri.path_and_query().map_or("/console", PathAndQuery::as_str);
     let body = html! {
-        p.note.bad role="alert" { "This server is one of several, and none that leads could be reached." }
+        p.note.bad role="alert" { "This server is part of a cluster and cannot reach the leader." }
         p {
-            "Usually another takes the lead within 3 seconds. Until then nothing is granted, and no lease ends. \
+            "Usually another server takes over within 3 seconds. Until then, no lock is granted and no lease expires. \
              This page tries again every " (UNLED_REFRESH_S) " seconds."
         }
-        p { "If it stays so: " code { "leasehold cluster status" } ", where the store can be reached, says why." }
+        p { "If this continues, run " code { "leasehold cluster status" } " on a host that can reach etcd." }
     };
-    let page = Page::narrow("No server leads at present", body).refresh(UNLED_REFRESH_S, here);
+    let page = Page::narrow("The cluster has no leader", body).refresh(UNLED_REFRESH_S, here);
     let mut answer = page.status(StatusCode::SERVICE_UNAVAILABLE).answer(&Viewer::default());
     answer.headers_mut().insert(header::RETRY_AFTER, UNLED_REFRESH_S.into());
     answer

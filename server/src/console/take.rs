@@ -35,7 +35,7 @@ fn page(visit: &Visit) -> Result<Page, Trouble> {
     visit.check_known()?;
     let params: Params = visit.params()?;
     let wish = wish(visit, &params)?;
-    let about = html! { "Paste one of these. Each takes the lock, waits for it if it must, and gives it back." };
+    let about = html! { "Paste one of these. Each acquires the lock, waits for it if necessary, and releases it." };
     let body = html! {
         (title(html! { "Take a lock" }, about))
         (form(&params))

@@ -202,7 +202,7 @@ impl Visit {
             let named = |word: &str| why.strip_prefix(word)?.strip_suffix('`');
             Trouble::Wrong(match (named("missing field `"), named("duplicate field `")) {
                 (Some(name), _) => {
-                    format!("the address does not say which {name} is meant ({name}=...)")
+                    format!("the address has no {name} ({name}=...)")
                 }
                 (_, Some(name)) => format!("the address has {name}=... twice"),
                 _ => format!("the address: {why}"),
@@ -220,12 +220,12 @@ impl Visit {
         let body: Markup = html! {
             p.note.bad role="alert" { (Text(why)) }
             @if status == StatusCode::FORBIDDEN && is_known {
-                p { a href=(Text(&self.entrance())) { "Sign in as somebody else" } }
+                p { a href=(Text(&self.entrance())) { "Sign in as another user" } }
             }
             @if may_read {
                 p { a href=(HOME) { "Go to the locks" } }
             } @else if is_known {
-                p { a href="/console/take" { "See how to take a lock" } }
+                p { a href="/console/take" { "See how to acquire a lock" } }
             }
         };
         Page::narrow(title_of(status), body).status(status)
@@ -238,8 +238,8 @@ fn title_of(status: StatusCode) -> &'static str {
         StatusCode::UNAUTHORIZED => "Not known",
         StatusCode::TOO_MANY_REQUESTS => "Too many attempts",
         StatusCode::NOT_FOUND => "Not found",
-        StatusCode::BAD_REQUEST => "This cannot be shown",
-        StatusCode::CONFLICT => "Something changed meanwhile",
+        StatusCode::BAD_REQUEST => "This page cannot be shown",
+        StatusCode::CONFLICT => "Something changed in the meantime",
         StatusCode::SERVICE_UNAVAILABLE => "Not now",
         _ => "Something went wrong",
     }

@@ -225,7 +225,8 @@ fn incoming(root: &OwnedFd, path: &Path) -> std::io::Result<OwnedFd> {
     let (incoming, _) = drafts.map_err(|error| match error {
         Error::NotFolder => {
             let own = path.join(OWN_FOLDER);
-            let why = format!("{0} or {0}/{INCOMING} is not a folder, or is a link", own.display());
+            let why =
+                format!("{0} or {0}/{INCOMING} is not a directory, or is a link", own.display());
             std::io::Error::new(ErrorKind::NotADirectory, why)
         }
         Error::Broken(error) => error,

@@ -324,15 +324,13 @@ impl fmt::Display for Error {
             Error::NotFolder => f.write_str("a part of the path is not a folder"),
             Error::NotEmpty => f.write_str("the folder is not empty"),
             Error::Special => f.write_str(
-                "there is something of this name that is neither a file nor a folder (perhaps a symbolic link); it is \
-                 left as it is",
+                "this name exists, but is neither a file nor a folder (perhaps a symbolic link); nothing was changed",
             ),
             Error::TooDeep { allowed } => write!(
                 f,
-                "something in it would be more than {allowed} names deep (group-max), or have a path longer than 4096 \
-                 bytes; nothing was changed"
+                "a path in it would have more than {allowed} levels (group-max) or 4096 bytes; nothing was changed"
             ),
-            Error::Denied => f.write_str("it contains something that you have no right to"),
+            Error::Denied => f.write_str("it contains files or folders that you have no right to"),
             Error::Changed => {
                 f.write_str("the folder was moved or replaced in the meantime; nothing was changed, repeat the request")
             }
@@ -342,25 +340,25 @@ impl fmt::Display for Error {
             Error::Full => f.write_str("the disk is full; nothing was changed"),
             Error::OverQuota { used, allowed } => write!(
                 f,
-                "all files together may take {allowed} bytes (files-quota) and take {used}, and what is replaced \
-                 counts until the new content is there; nothing was changed. Delete some, or raise the setting"
+                "all files together take {used} of {allowed} bytes (files-quota), and a replaced file counts until \
+                 its new content is stored; nothing was changed. Delete some files, or raise the setting"
             ),
             Error::DiskLow { free, min } => write!(
                 f,
-                "the disk has {free} bytes left, and files leave at least {min} of it free (free-space-min); nothing \
-                 was changed. Make room on the disk"
+                "the disk has {free} bytes left, and uploads must leave at least {min} free (free-space-min); nothing \
+                 was changed. Free disk space"
             ),
             Error::NoFiles => f.write_str(
                 "the server has reached its limit of open files (LimitNOFILE, ulimit -n); repeat the request later",
             ),
             Error::TooManyUploads { allowed, is_own } => write!(
                 f,
-                "too many files are being written{}: {allowed} allowed (the limit of open files: LimitNOFILE, ulimit \
-                 -n); nothing was changed, repeat the request later",
+                "too many files are being written{}; limit: {allowed} (open files: LimitNOFILE, ulimit -n); nothing \
+                 was changed, repeat the request later",
                 if *is_own { " by one principal or anonymous address" } else { "" }
             ),
             Error::Broken(error) => error.fmt(f),
-            Error::Unknown => f.write_str("it is not known whether something was changed"),
+            Error::Unknown => f.write_str("cannot tell whether the change took effect"),
         }
     }
 }

@@ -83,34 +83,34 @@ pub(super) fn headers() -> Value {
     let text = |about: &str| json!({"description": about, "schema": {"type": "string"}});
     json!({
         "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
-        "X-Request-ID": text("The one the request came with."),
-        "Location": text("Where it is."),
+        "X-Request-ID": text("The id of the request."),
+        "Location": text("The path."),
         "ETag": text("Differs between any two contents of a file."),
         "Last-Modified": text("When it was written."),
-        "Content-Range": text("Which part of how many bytes."),
+        "Content-Range": text("The range of bytes, and the size."),
         "Set-Cookie": text("The session as a cookie."),
         "WWW-Authenticate": text("`Bearer`: send a session."),
-        "Link": text("`rel=\"next\"`: where the list goes on, if it does."),
+        "Link": text("`rel=\"next\"`: the next page, if there is one."),
     })
 }
 
 /// Returns the meaning of an error status, which is the same in all dialects.
 pub(super) fn meaning(status: u16) -> &'static str {
     match status {
-        400 => "The request makes no sense; the body says what is wrong. Nothing was done.",
-        401 => "Nobody asks, or somebody else than the request says.",
-        403 => "Whoever asks may not do this.",
-        404 => "There is no such thing, or none any more.",
+        400 => "The request is invalid; the body contains the reason. The request had no effect.",
+        401 => "Missing or wrong credentials.",
+        403 => "The caller lacks the right.",
+        404 => "Not found, or no longer there.",
         408 => "The body did not arrive in time.",
-        409 => "This cannot be done now.",
-        412 => "A condition of the request does not hold. Nothing was done.",
+        409 => "The operation is not possible now.",
+        412 => "A condition of the request does not hold. The request had no effect.",
         413 => "The body is too large.",
         415 => "The Content-Type is not application/json.",
-        416 => "There is no such part.",
+        416 => "The range does not exist.",
         429 => "A limit was reached; the error names it and its setting.",
-        500 => "A mistake of the server.",
-        507 => "There is no room left. Nothing was done.",
-        503 => "Not now: the database is busy, there is too much to do, or the server is stopping.",
+        500 => "An internal error.",
+        507 => "The disk is full. The request had no effect.",
+        503 => "Unavailable: the database is busy, the server is overloaded, or it is stopping.",
         _ => "Refused.",
     }
 }

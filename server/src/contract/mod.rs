@@ -23,9 +23,9 @@ pub(crate) use page::routes;
 pub(crate) use schema::{cursor, millis, seconds, text, whole};
 pub(crate) use server::Health;
 
-const ABOUT: &str = "One lock server that speaks several protocols. Each is a chapter here and can be switched off; \
-    this document shows those that are on, with the bounds this server was told. A method that a path does not \
-    know is answered with 405 and `Allow`, a path nobody knows with 404. `HEAD` works wherever `GET` does.";
+const ABOUT: &str = "A lock server with several protocols. Each has its own section here and can be disabled; this \
+    document shows the enabled ones, with the limits of this server. An unknown method gets 405 and `Allow`, an \
+    unknown path 404. `HEAD` works wherever `GET` does.";
 
 /// Returns the document for a server with these dialects.
 pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {

@@ -20,23 +20,19 @@ impl Health {
 
 pub(super) fn chapter() -> Chapter {
     let get = |path: &str, id: &str, summary| Operation::new("get", path, id, summary);
-    Chapter::new("server", "Is it well, what has it counted, what does it answer").with([
-        get("/healthz", "healthz", "Does the process answer?").answer::<Health>(200, "It does."),
-        get("/livez", "livez", "Does the engine's loop go round?")
+    Chapter::new("server", "Health checks, metrics and this document").with([
+        get("/healthz", "healthz", "Is the process alive?").answer::<Health>(200, "It does."),
+        get("/livez", "livez", "Is the engine running?")
             .answer::<Health>(200, "It does.")
             .answer::<Failure>(503, "It is stuck."),
-        get("/readyz", "readyz", "Could something be made durable right now?")
+        get("/readyz", "readyz", "Can the server commit writes now?")
             .answer::<Health>(200, "It could.")
-            .answer::<Failure>(503, "It could not."),
-        get("/leaderz", "leaderz", "Does this server lead those that share its store?")
-            .answer::<Health>(200, "It does, or shares its store with nobody.")
-            .answer::<Failure>(503, "It does not."),
-        get("/metrics", "metrics", "What was counted")
-            .answer_text(
-                200,
-                Format::Prometheus.content_type(),
-                "In the text format of Prometheus.",
-            )
+            .answer::<Failure>(503, "It cannot."),
+        get("/leaderz", "leaderz", "Is this server the leader of its cluster?")
+            .answer::<Health>(200, "It is the leader, or not part of a cluster.")
+            .answer::<Failure>(503, "It is not the leader."),
+        get("/metrics", "metrics", "Metrics")
+            .answer_text(200, Format::Prometheus.content_type(), "In Prometheus text format.")
             .answer_text(
                 200,
                 Format::OpenMetrics.content_type(),
@@ -49,10 +45,10 @@ pub(super) fn chapter() -> Chapter {
         get("/docs", "docs", "This document, for people")
             .answer_text(200, super::page::HTML, "A page that needs no other server.")
             .guarded::<Failure>(),
-        get("/docs/docs.css", "docsStyle", "How that page looks")
+        get("/docs/docs.css", "docsStyle", "The style of that page")
             .answer_text(200, super::page::CSS, "Its style.")
             .guarded::<Failure>(),
-        get("/docs/docs.js", "docsScript", "How that page works")
+        get("/docs/docs.js", "docsScript", "The script of that page")
             .answer_text(200, super::page::JS, "Its script.")
             .guarded::<Failure>(),
     ])

@@ -72,12 +72,11 @@ impl Obstacle {
             Obstacle::Held(_) => "a lock is held by another owner".into(),
             Obstacle::Grace { .. } => "the lock is reserved for its last owner".into(),
             Obstacle::Full { path, allowed } => format!(
-                "too many shared locks are held on {path:?}: {allowed} allowed at once (holders-max); try again when \
-                 others have ended"
+                "too many shared locks are held on {path:?}; limit: {allowed} (holders-max); try again later"
             ),
             Obstacle::TooDeep { n, allowed } => format!(
-                "the path is too deep: its lock would take {n} locks together, one for each folder around it, and \
-                 {allowed} are allowed (group-max)"
+                "the path is too deep: its lock would need {n} locks, one for each parent folder; limit: {allowed} \
+                 (group-max)"
             ),
             Obstacle::Rejected(rejection) => rejection::in_words(rejection).into(),
             Obstacle::Denied(denied) => denied.to_string(),
@@ -250,8 +249,8 @@ pub(crate) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{:?} is the lock of no file or folder: all locks inside the folder have a share of it. Name the file or \
-         folder itself, without a slash at the end; nothing was revoked",
+        "{:?} is not the lock of a file or folder: all locks inside the folder share it. Name the file or folder \
+         itself, without a slash at the end; nothing was revoked",
         lock.name
     ))
 }
@@ -272,31 +271,31 @@ pub(super) async fn look_at_all(
     app: &App,
     caller: &Caller,
     of: &[LockKey],
-    keys: Vec<LockKey>,
+    read: ReadLocks,
 ) -> Result<Vec<LockView>, Obstacle> {
-    read_all(app, keys, |read| caller.permit_on(Right::FilesRead, of, read)).await
+    read_all(app, read, |read| caller.permit_on(Right::FilesRead, of, read)).await
 }
 
 /// Reads several locks, for a record in the audit file. The client does not see the result.
 pub(super) async fn audit_all(
     app: &App,
     caller: &Caller,
-    keys: Vec<LockKey>,
+    read: ReadLocks,
 ) -> Result<Vec<LockView>, Obstacle> {
-    read_all(app, keys, |read| Ok(caller.audit_locks(read))).await
+    read_all(app, read, |read| Ok(caller.audit_locks(read))).await
 }
 
 /// One round returns at most one page of locks, so the rest is read in further rounds.
 async fn read_all(
     app: &App,
-    mut keys: Vec<LockKey>,
+    mut read: ReadLocks,
     permit: impl Fn(ReadLocks) -> Result<Permitted<ReadLocks>, Denied>,
 ) -> Result<Vec<LockView>, Obstacle> {
-    let mut views = Vec::with_capacity(keys.len());
-    while !keys.is_empty() {
-        let read = permit(ReadLocks { keys: keys.clone() })?;
-        let found = app.engine.ask(read).await?.map_err(Obstacle::Rejected)?;
-        keys.drain(..found.len());
+    let mut views = Vec::with_capacity(read.keys.len());
+    while !read.keys.is_empty() {
+        let permitted = permit(read.clone())?;
+        let found = app.engine.ask(permitted).await?.map_err(Obstacle::Rejected)?;
+        read.keys.drain(..found.len());
         views.extend(found);
     }
     Ok(views)

@@ -1,5 +1,8 @@
 //! Messages for exceeded limits: the allowed value, its setting, and whether repeating the request can help.
 
+use std::time::Duration;
+
+use leasehold_base::duration;
 use leasehold_core::{Exceeded, Limit};
 
 /// How a request exceeded a limit.
@@ -19,9 +22,9 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
     };
     let request = |allowed: String| Met::Request(format!("{allowed} ({setting})"));
     let room = |what: &str, unit: &str, remedy: &str| {
-        Met::Room(format!("{what}: {allowed}{unit} allowed ({setting}); {remedy}"))
+        Met::Room(format!("{what}; limit: {allowed}{unit} ({setting}); {remedy}"))
     };
-    const OTHERS: &str = "ask again when others have ended, or have the setting raised";
+    const OTHERS: &str = "try again later, or raise the setting";
     const OWN: &str = "end some of them first";
     match limit {
         Limit::Namespace | Limit::Name | Limit::Owner | Limit::RequestId => {
@@ -29,7 +32,7 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
         }
         Limit::Metadata | Limit::Reason => request(format!("must have at most {allowed} bytes")),
         Limit::Ttl | Limit::SessionTtl | Limit::Grace | Limit::Wait => {
-            request(format!("must be at most {allowed} ms"))
+            request(format!("must be at most {}", duration::shown(Duration::from_millis(allowed))))
         }
         Limit::Holders | Limit::Group => request(format!("must be from 1 to {allowed}")),
         Limit::Namespaces => room("too many namespaces are in use", "", OTHERS),
@@ -39,24 +42,22 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
             room("too many leases of one principal, or of one anonymous address", "", OWN)
         }
         Limit::Quota => room("too many leases of this principal", "", OWN),
-        Limit::NamespaceQuota => {
-            room("too many leases in this namespace, of all principals together", "", OTHERS)
-        }
+        Limit::NamespaceQuota => room("too many leases in this namespace", "", OTHERS),
         Limit::PrincipalNamespaces => {
             room("too many namespaces of one principal, or of one anonymous address", "", OWN)
         }
         Limit::PrincipalSessions => {
             room("too many sessions of one principal, or of one anonymous address", "", OWN)
         }
-        Limit::MetadataTotal => room("too much metadata of all leases together", " bytes", OTHERS),
+        Limit::MetadataTotal => room("too much metadata, of all leases together", " bytes", OTHERS),
         Limit::NamesTotal => {
-            room("too long names of all locks and owners together", " bytes", OTHERS)
+            room("too many bytes of names, of all locks and owners together", " bytes", OTHERS)
         }
         Limit::RequestsTotal => {
             room("too many request ids of leases that have not ended", " bytes", OTHERS)
         }
         Limit::QueuesTotal => {
-            room("too many leases wait, for all locks together", " bytes", OTHERS)
+            room("too many waiting leases, for all locks together", " bytes", OTHERS)
         }
         Limit::PrincipalMetadata => {
             room("too much metadata of one principal, or of one anonymous address", " bytes", OWN)
@@ -98,15 +99,15 @@ mod tests {
     #[test]
     fn says_what_is_allowed_and_which_setting_says_so() {
         assert_eq!(told(Limit::Name), "must have from 1 to 512 bytes (name-bytes-max)");
-        assert_eq!(told(Limit::Ttl), "must be at most 86400000 ms (ttl-max)");
+        assert_eq!(told(Limit::Ttl), "must be at most 1d (ttl-max)");
         assert_eq!(
             told(Limit::MetadataTotal),
-            "too much metadata of all leases together: 268435456 bytes allowed \
-             (metadata-total-bytes-max); ask again when others have ended, or have the setting raised"
+            "too much metadata, of all leases together; limit: 268435456 bytes (metadata-total-bytes-max); try again \
+             later, or raise the setting"
         );
         assert_eq!(
             told(Limit::PrincipalNamespaces),
-            "too many namespaces of one principal, or of one anonymous address: 1000 allowed \
+            "too many namespaces of one principal, or of one anonymous address; limit: 1000 \
              (principal-namespaces-max); end some of them first"
         );
     }

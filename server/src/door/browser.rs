@@ -44,7 +44,7 @@ pub(super) fn check<B>(request: &Request<B>, known: &Known<'_>) -> Result<(), Fo
     {
         let name: String = host.chars().take(100).collect();
         return Err(Foreign::Host(format!(
-            "{name:?} is not a name of this server; allowed: its addresses, localhost, and those of --hosts"
+            "{name:?} is not a host name of this server; allowed: its IP addresses, localhost and --hosts"
         )));
     }
     check_origin(request.method(), request.uri(), request.headers(), host, known)
@@ -119,13 +119,13 @@ fn check_origin(
     {
         let origin: String = origin.chars().take(100).collect();
         return Err(Foreign::Origin(format!(
-            "pages of {origin:?} may not ask this server (--cors-origins; if it is this server behind a proxy: \
-             public-url or --trusted-proxies)"
+            "pages of {origin:?} may not send requests to this server (--cors-origins; if this is the server behind a \
+             proxy: public-url or --trusted-proxies)"
         )));
     }
     // `same-site` is foreign too: another port of localhost is the same site.
     if is_sent(headers) && !is_visit(method, uri, headers) {
-        let why = "a page of another origin may not ask this server (--cors-origins)";
+        let why = "a page of another origin may not send requests to this server (--cors-origins)";
         return Err(Foreign::Origin(why.into()));
     }
     Ok(())

@@ -37,10 +37,10 @@ impl IssuerMetrics {
         };
         let n_keys = metrics.n_keys.clone();
         book.add("leasehold_issuer_keys", "Valid keys of a token issuer", n_keys);
-        let help = "Tokens of a token issuer that are remembered";
+        let help = "Remembered tokens of a token issuer";
         book.add("leasehold_issuer_tokens", help, metrics.n_tokens.clone());
         let age = metrics.keys_age.clone();
-        let help = "Since the keys of a token issuer were last fetched";
+        let help = "Time since the keys of a token issuer were last fetched";
         book.add("leasehold_issuer_keys_age_seconds", help, age);
         let help = "Fetches of the keys of a token issuer, by result";
         book.add("leasehold_issuer_fetches", help, metrics.fetches.clone());

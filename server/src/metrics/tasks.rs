@@ -3,7 +3,7 @@
 use leasehold_engine::metrics::Book;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// What is in progress.
+/// The long-running operations in progress.
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// Files that are being written.
@@ -24,7 +24,7 @@ impl Tasks {
         book.add("leasehold_downloads", "Files that are being sent", downloads.clone());
         let help = "Copies, and moves and removals of folders, that are running";
         book.add("leasehold_tree_operations", help, tree_operations.clone());
-        let help = "Connections that are read for a while after their last response";
+        let help = "Connections that stay open for a while after their last response";
         book.add("leasehold_lingering", help, lingering.clone());
         tasks
     }

@@ -45,7 +45,7 @@ impl Sender {
                 Err(why) => {
                     // Logged once, not for each batch.
                     if !trouble {
-                        tracing::warn!(why, n, "traces could not be sent");
+                        tracing::warn!(why, n, "cannot send traces");
                     }
                     trouble = true;
                     self.metrics.count_spans("failed", n);
@@ -78,7 +78,7 @@ impl Sender {
                 Ok(answer) => {
                     let is_busy = answer.status.is_server_error()
                         || answer.status == StatusCode::TOO_MANY_REQUESTS;
-                    (format!("the collector answered {}", answer.status), is_busy)
+                    (format!("the collector returned {}", answer.status), is_busy)
                 }
                 Err(why) => (why, true),
             };

@@ -20,7 +20,7 @@ pub fn loses_a_record() -> Result<(), String> {
     world.troubles.snapshots = Snapshots { check_every, ..Snapshots::every(u64::MAX) };
     world.end_at = LOSES.1;
     world.run();
-    let leader = world.nodes.iter().position(Node::leads).ok_or("nobody leads at all")?;
+    let leader = world.nodes.iter().position(Node::leads).ok_or("no server leads")?;
     let (seq, n_epochs) = (world.journal.seq(), world.journal.n_epochs);
     let slot = format!("{PREFIX}j/{:016x}", seq / 2).into_bytes();
     let delete = Request::Txn(Txn::default().then(Op::Delete(slot)).request());

@@ -8,7 +8,7 @@ use super::{EtcdBackend, bug, head, reading, servers};
 use crate::Place;
 use crate::shared::guard::{Guard, Verdict};
 use crate::shared::value::{self, HeadValue};
-use crate::shared::{Failure, Journal, Look, Records, Write};
+use crate::shared::{BackendFailure, Journal, Look, Records, Write};
 
 /// Maximum records in one read, so that the response does not exceed etcd's size limit.
 const RECORDS_MAX: i64 = 32;
@@ -49,7 +49,7 @@ impl EtcdBackend {
 }
 
 impl Journal for EtcdBackend {
-    fn look(&self, from: u64) -> Result<Look, Failure> {
+    fn look(&self, from: u64) -> Result<Look, BackendFailure> {
         let keys = &self.keys;
         let (first, end) = keys.slots_from(from);
         let txn = reading([keys.leader(), keys.head()])
@@ -74,14 +74,14 @@ impl Journal for EtcdBackend {
         })
     }
 
-    fn records(&self, from: u64) -> Result<Records, Failure> {
+    fn records(&self, from: u64) -> Result<Records, BackendFailure> {
         let (key, range_end) = self.keys.slots_from(from);
         let limit = RECORDS_MAX;
         let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
         Ok(self.records_in(&self.cluster.range(request)?.kvs))
     }
 
-    fn first_record(&self) -> Result<Option<u64>, Failure> {
+    fn first_record(&self) -> Result<Option<u64>, BackendFailure> {
         let (key, range_end) = self.keys.slots_from(0);
         let first =
             RangeRequest { key, range_end, limit: 1, keys_only: true, ..Default::default() };
@@ -89,12 +89,12 @@ impl Journal for EtcdBackend {
         Ok(found.kvs.first().and_then(|kv| self.keys.seq_of(&kv.key)))
     }
 
-    fn id(&self) -> Result<Option<Vec<u8>>, Failure> {
+    fn id(&self) -> Result<Option<Vec<u8>>, BackendFailure> {
         let answer = self.txn(reading([self.keys.id()]))?;
         Ok(answer.found(0).map(|found| found.value.clone()))
     }
 
-    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, Failure> {
+    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, BackendFailure> {
         let keys = &self.keys;
         let txn = guarded(guard, keys);
         let request = match what {
@@ -121,7 +121,7 @@ impl Journal for EtcdBackend {
         Ok(guard.judge(&refusal(&answer), what.place()))
     }
 
-    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), Failure> {
+    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), BackendFailure> {
         let mut txn = Txn::default().when(self.keys.rewound(), When::Absent);
         if let Some(id) = id {
             txn = txn.when(self.keys.id(), When::Is(id));

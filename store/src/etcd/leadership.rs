@@ -5,19 +5,19 @@ use leasehold_etcd::{Op, Txn, When};
 use super::guard::leader_entry;
 use super::{EtcdBackend, reading, unless};
 use crate::shared::guard::Tenure;
-use crate::shared::{Entry, Failure, LeaderEntry, Leadership, Lease};
+use crate::shared::{Entry, BackendFailure, LeaderEntry, Leadership, Lease};
 
 impl Leadership for EtcdBackend {
-    fn grant(&self, ttl: i64) -> Result<Lease, Failure> {
+    fn grant(&self, ttl: i64) -> Result<Lease, BackendFailure> {
         let granted = self.cluster.lease_grant(ttl)?;
         Ok(Lease { id: granted.id, ttl: granted.ttl })
     }
 
-    fn keep(&self, lease: Lease) -> Result<(), Failure> {
+    fn keep(&self, lease: Lease) -> Result<(), BackendFailure> {
         Ok(self.cluster.lease_keep_alive(lease.id).map(drop)?)
     }
 
-    fn revoke(&self, lease: Lease) -> Result<(), Failure> {
+    fn revoke(&self, lease: Lease) -> Result<(), BackendFailure> {
         Ok(self.cluster.lease_revoke(lease.id)?)
     }
 
@@ -26,7 +26,7 @@ impl Leadership for EtcdBackend {
         value: &[u8],
         lease: Lease,
         none_of: &[Entry<'_>],
-    ) -> Result<Option<Tenure>, Failure> {
+    ) -> Result<Option<Tenure>, BackendFailure> {
         let key = self.keys.leader();
         let txn = Txn::default().when(key.clone(), When::Absent);
         let txn = unless(txn, &self.keys, none_of);
@@ -35,12 +35,12 @@ impl Leadership for EtcdBackend {
         Ok(created.map(|number| Tenure { number, value: value.to_vec() }))
     }
 
-    fn leader(&self) -> Result<Option<LeaderEntry>, Failure> {
+    fn leader(&self) -> Result<Option<LeaderEntry>, BackendFailure> {
         let answer = self.txn(reading([self.keys.leader()]))?;
         Ok(answer.found(0).map(leader_entry))
     }
 
-    fn clear_leader(&self, found: &LeaderEntry) -> Result<bool, Failure> {
+    fn clear_leader(&self, found: &LeaderEntry) -> Result<bool, BackendFailure> {
         let key = self.keys.leader();
         let txn = Txn::default()
             .when(key.clone(), When::CreatedAt(found.number))

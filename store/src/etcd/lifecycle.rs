@@ -8,7 +8,7 @@ use super::{EtcdBackend, reading};
 use crate::Place;
 use crate::shared::guard::Tenure;
 use crate::shared::value::{self, HeadValue, Id};
-use crate::shared::{Contents, Failure, LeaderEntry, Lifecycle, Reopened, Replaced};
+use crate::shared::{Contents, BackendFailure, LeaderEntry, Lifecycle, Reopened, Replaced};
 
 /// Returns a request that counts the keys in a range.
 pub(super) fn counting((key, range_end): Range) -> RangeRequest {
@@ -16,13 +16,13 @@ pub(super) fn counting((key, range_end): Range) -> RangeRequest {
 }
 
 impl EtcdBackend {
-    fn count(&self, range: Range) -> Result<u64, Failure> {
+    fn count(&self, range: Range) -> Result<u64, BackendFailure> {
         Ok(self.cluster.range(counting(range))?.count.unsigned_abs())
     }
 }
 
 impl Lifecycle for EtcdBackend {
-    fn n_entries(&self, with_chunks: bool) -> Result<u64, Failure> {
+    fn n_entries(&self, with_chunks: bool) -> Result<u64, BackendFailure> {
         let all = self.count(self.keys.all())?;
         if with_chunks {
             return Ok(all);
@@ -31,7 +31,7 @@ impl Lifecycle for EtcdBackend {
     }
 
     /// A store might delete unknown keys under its prefix.
-    fn enclosing(&self) -> Result<Option<(String, String)>, Failure> {
+    fn enclosing(&self) -> Result<Option<(String, String)>, BackendFailure> {
         let around = self.keys.around();
         if around.is_empty() {
             return Ok(None);
@@ -45,7 +45,7 @@ impl Lifecycle for EtcdBackend {
         Ok(found.map(|n| (around[n].prefix().to_owned(), self.keys.beside())))
     }
 
-    fn create(&self, id: &[u8]) -> Result<bool, Failure> {
+    fn create(&self, id: &[u8]) -> Result<bool, BackendFailure> {
         let keys = &self.keys;
         let head = value::encode(&HeadValue::of(Place::default()));
         let txn = Txn::default()
@@ -56,12 +56,12 @@ impl Lifecycle for EtcdBackend {
         Ok(self.put_once(txn, keys.id(), id)?.is_some())
     }
 
-    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), Failure> {
+    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), BackendFailure> {
         let (first, end) = self.keys.snapshots();
         self.txn(leading(tenure, &self.keys).then(Op::DeleteRange(first, end))).map(drop)
     }
 
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, Failure> {
+    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure> {
         let keys = &self.keys;
         let Contents { id, manifest, head, replaces } = contents;
         let txn = leading(tenure, keys);
@@ -81,7 +81,7 @@ impl Lifecycle for EtcdBackend {
         self.put_once(txn, keys.id(), id)
     }
 
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, Failure> {
+    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure> {
         let txn = Txn::default()
             .when(self.keys.id(), When::Is(before))
             .when(self.keys.leader(), When::CreatedAt(leader.number))
@@ -90,7 +90,7 @@ impl Lifecycle for EtcdBackend {
         Ok(self.put_once(txn, self.keys.id(), id)?.is_some())
     }
 
-    fn reopen(&self) -> Result<Reopened, Failure> {
+    fn reopen(&self) -> Result<Reopened, BackendFailure> {
         let closed = self.keys.closed();
         let txn = Txn::default().when(self.keys.leader(), When::Absent);
         let answer = self.txn(txn.then(Op::Get(closed.clone())).then(Op::Delete(closed)))?;

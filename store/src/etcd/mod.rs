@@ -27,7 +27,7 @@ pub use cluster::{Cluster, Remote};
 
 use crate::shared::value::HeadValue;
 use crate::shared::{
-    Backend, Entry, Failure, FailureKind, FoundHead, Head, SpaceWatcher, Watching,
+    Backend, Entry, BackendFailure, FailureKind, FoundHead, HeadEntry, SpaceWatcher, Watching,
 };
 use crate::status::Member;
 use crate::{Error, Health};
@@ -54,16 +54,16 @@ impl EtcdBackend {
         Ok(Self::new(Arc::new(connect(options, prefix)?), prefix))
     }
 
-    fn txn(&self, txn: Txn) -> Result<TxnResponse, Failure> {
+    fn txn(&self, txn: Txn) -> Result<TxnResponse, BackendFailure> {
         self.send(txn.request())
     }
 
-    fn send(&self, request: TxnRequest) -> Result<TxnResponse, Failure> {
+    fn send(&self, request: TxnRequest) -> Result<TxnResponse, BackendFailure> {
         Ok(self.cluster.txn(request)?)
     }
 
     /// See [`guard::put_once`].
-    fn put_once(&self, txn: Txn, key: Vec<u8>, value: &[u8]) -> Result<Option<i64>, Failure> {
+    fn put_once(&self, txn: Txn, key: Vec<u8>, value: &[u8]) -> Result<Option<i64>, BackendFailure> {
         Ok(guard::put_once(&*self.cluster, txn, (key, value))?)
     }
 }
@@ -87,7 +87,7 @@ pub async fn n_keys(client: &Client, prefix: &str) -> Result<i64, leasehold_etcd
     }
 }
 
-impl From<leasehold_etcd::Error> for Failure {
+impl From<leasehold_etcd::Error> for BackendFailure {
     fn from(error: leasehold_etcd::Error) -> Self {
         let kind = match error.kind {
             Kind::NoSpace => FailureKind::NoSpace,
@@ -103,7 +103,7 @@ fn head(found: Option<&KeyValue>) -> FoundHead {
     let Some(KeyValue { value, mod_revision, .. }) = found else { return Ok(None) };
     let head: HeadValue = serde_json::from_slice(value).map_err(|error| error.to_string())?;
     let place = head.place().ok_or("it has no hash of a record")?;
-    Ok(Some(Head { place, at: *mod_revision }))
+    Ok(Some(HeadEntry { place, at: *mod_revision }))
 }
 
 /// Adds the conditions that these entries do not exist.
@@ -169,16 +169,16 @@ impl Backend for EtcdBackend {
         let answers = self.cluster.endpoints().into_iter().zip(self.cluster.status());
         let described = answers.map(|(endpoint, answer)| match answer {
             Ok(status) if status.leader == 0 => {
-                format!("{endpoint} answers and knows of no leader: too few others are there")
+                format!("{endpoint} responds but has no leader: too few members are available")
             }
             Ok(_) => format!("{endpoint} answers"),
-            Err(error) if error.kind == Kind::Denied => format!("{endpoint} refuses us"),
-            Err(_) => format!("{endpoint} does not answer"),
+            Err(error) if error.kind == Kind::Denied => format!("{endpoint} rejects the credentials"),
+            Err(_) => format!("{endpoint} does not respond"),
         });
         described.collect()
     }
 
-    fn tend(&self, every: Duration) -> Result<(), Failure> {
+    fn tend(&self, every: Duration) -> Result<(), BackendFailure> {
         Ok(lock(&self.compaction).tend(&*self.cluster, every)?)
     }
 

@@ -5,7 +5,7 @@ use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
 use super::guard::leader_entry;
 use super::keys::{Keys, Range};
 use super::{EtcdBackend, head, reading};
-use crate::shared::{Entries, Failure, Lease, NodeEntry, NodePut, Requests, Servers};
+use crate::shared::{Entries, BackendFailure, Lease, NodeEntry, NodePut, Requests, Servers};
 
 /// The index of each result in the response to a read of all entries.
 const ID: usize = 0;
@@ -53,7 +53,7 @@ impl EtcdBackend {
         word: &str,
         lease: Option<Lease>,
         when: Txn,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BackendFailure> {
         let lease = lease.map_or(0, |lease| lease.id);
         self.txn(when.then(Op::Put(key, word.into(), lease))).map(drop)
     }
@@ -66,7 +66,7 @@ impl Servers for EtcdBackend {
         value: &[u8],
         before: Option<&[u8]>,
         lease: Lease,
-    ) -> Result<NodePut, Failure> {
+    ) -> Result<NodePut, BackendFailure> {
         let key = self.keys.node(name);
         let when = before.map_or(When::Absent, When::Is);
         let txn = Txn::default().when(key.clone(), when);
@@ -79,7 +79,7 @@ impl Servers for EtcdBackend {
         Ok(NodePut::Differs { value, is_kept: lease != 0 })
     }
 
-    fn requests(&self) -> Result<Requests, Failure> {
+    fn requests(&self) -> Result<Requests, BackendFailure> {
         let answer = self.txn(self.reading_requests(Txn::default()))?;
         Ok(self.requests_in(&answer, 0))
     }
@@ -90,7 +90,7 @@ impl Servers for EtcdBackend {
         word: &str,
         lease: Option<Lease>,
         replaces: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BackendFailure> {
         let key = self.keys.drain(node);
         let txn = match replaces {
             true => Txn::default(),
@@ -99,22 +99,22 @@ impl Servers for EtcdBackend {
         self.put(key, word, lease, txn)
     }
 
-    fn pause(&self) -> Result<(), Failure> {
+    fn pause(&self) -> Result<(), BackendFailure> {
         self.put(self.keys.pause(), "paused", None, Txn::default())
     }
 
-    fn withdraw(&self, node: Option<&str>) -> Result<bool, Failure> {
+    fn withdraw(&self, node: Option<&str>) -> Result<bool, BackendFailure> {
         let key = node.map_or_else(|| self.keys.pause(), |node| self.keys.drain(node));
         let answer = self.txn(reading([key.clone()]).then(Op::Delete(key)))?;
         Ok(answer.found(0).is_some())
     }
 
-    fn forget(&self, node: &str) -> Result<(), Failure> {
+    fn forget(&self, node: &str) -> Result<(), BackendFailure> {
         let txn = Txn::default().then(Op::Delete(self.keys.node(node)));
         self.txn(txn.then(Op::Delete(self.keys.drain(node)))).map(drop)
     }
 
-    fn entries(&self) -> Result<Entries, Failure> {
+    fn entries(&self) -> Result<Entries, BackendFailure> {
         let keys = &self.keys;
         let small = [keys.id(), keys.head(), keys.leader(), keys.manifest()];
         let txn = reading(small.into_iter().chain([keys.rewound(), keys.closed()]));

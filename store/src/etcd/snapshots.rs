@@ -6,7 +6,7 @@ use leasehold_etcd::{Op, RangeRequest, Txn, When};
 use super::guard::leading;
 use super::{EtcdBackend, head, reading};
 use crate::shared::guard::Tenure;
-use crate::shared::{Census, Failure, SnapshotChunks, Versioned};
+use crate::shared::{Census, BackendFailure, SnapshotChunks, Versioned};
 
 /// Maximum chunks in one read.
 const CHUNKS_MAX: i64 = 64;
@@ -19,7 +19,7 @@ const RECORDS: usize = 3;
 const CHUNKS: usize = 4;
 
 impl SnapshotChunks for EtcdBackend {
-    fn manifest(&self) -> Result<Option<Versioned>, Failure> {
+    fn manifest(&self) -> Result<Option<Versioned>, BackendFailure> {
         let answer = self.txn(reading([self.keys.manifest()]))?;
         let found = answer.found(0);
         Ok(found.map(|found| Versioned { value: found.value.clone(), at: found.mod_revision }))
@@ -30,7 +30,7 @@ impl SnapshotChunks for EtcdBackend {
         tenure: &Tenure,
         value: &[u8],
         before_at: i64,
-    ) -> Result<Option<i64>, Failure> {
+    ) -> Result<Option<i64>, BackendFailure> {
         let key = self.keys.manifest();
         let txn = leading(tenure, &self.keys).when(key.clone(), When::PutAt(before_at));
         let txn = txn.then(Op::Put(key.clone(), value.to_vec(), 0));
@@ -46,12 +46,12 @@ impl SnapshotChunks for EtcdBackend {
         tenure: &Tenure,
         snapshot: &str,
         (n, chunk): (u64, &[u8]),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, BackendFailure> {
         let put = Op::Put(self.keys.chunk(snapshot, n), chunk.to_vec(), 0);
         Ok(self.txn(leading(tenure, &self.keys).then(put))?.succeeded)
     }
 
-    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, Failure> {
+    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, BackendFailure> {
         let request = RangeRequest {
             key: self.keys.chunk(snapshot, from),
             range_end: self.keys.chunks(snapshot).1,
@@ -64,7 +64,7 @@ impl SnapshotChunks for EtcdBackend {
         Ok(found.kvs.into_iter().map(|kv| kv.value).collect())
     }
 
-    fn snapshots(&self) -> Result<Vec<String>, Failure> {
+    fn snapshots(&self) -> Result<Vec<String>, BackendFailure> {
         let (key, range_end) = self.keys.snapshots();
         let request = RangeRequest { key, range_end, keys_only: true, ..RangeRequest::default() };
         let found = self.cluster.range(request)?;
@@ -79,7 +79,7 @@ impl SnapshotChunks for EtcdBackend {
         tenure: &Tenure,
         snapshot: &str,
         manifest_at: i64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BackendFailure> {
         let (first, end) = self.keys.chunks(snapshot);
         let mut txn =
             leading(tenure, &self.keys).when(self.keys.manifest(), When::PutAt(manifest_at));
@@ -89,7 +89,7 @@ impl SnapshotChunks for EtcdBackend {
         self.txn(txn.then(Op::DeleteRange(first, end))).map(drop)
     }
 
-    fn census(&self, snapshot: &str) -> Result<Census, Failure> {
+    fn census(&self, snapshot: &str) -> Result<Census, BackendFailure> {
         let (records, chunks) = (self.keys.slots_from(0), self.keys.chunks(snapshot));
         let txn = reading([self.keys.head(), self.keys.manifest()])
             .then(Op::GetRange(records.0.clone(), records.1.clone(), 1))

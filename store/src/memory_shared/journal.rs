@@ -1,13 +1,13 @@
 //! The records, and guarded writes.
 
-use super::{MemoryShared, State};
+use super::{MemoryShared, MemoryContents};
 use crate::Place;
-use crate::shared::{Failure, Guard, Head, Journal, Look, Records, Refusal, Verdict, Write};
+use crate::shared::{BackendFailure, Guard, HeadEntry, Journal, Look, Records, Refusal, Verdict, Write};
 
 /// Maximum records in one read. It is small, so that readers have to read more than once.
 const RECORDS_MAX: usize = 32;
 
-impl State {
+impl MemoryContents {
     fn records_from(&self, from: u64) -> Records {
         let some = self.records.range(from..).take(RECORDS_MAX);
         let all = some.map(|(seq, bytes)| (*seq, bytes.clone())).collect();
@@ -21,12 +21,12 @@ impl State {
 
     fn put_record(&mut self, place: Place, bytes: &[u8]) {
         self.records.insert(place.seq, bytes.to_vec());
-        self.head = Some(Head { place, at: self.version });
+        self.head = Some(HeadEntry { place, at: self.version });
     }
 }
 
 impl Journal for MemoryShared {
-    fn look(&self, from: u64) -> Result<Look, Failure> {
+    fn look(&self, from: u64) -> Result<Look, BackendFailure> {
         let state = self.state();
         Ok(Look {
             id: state.id.clone(),
@@ -40,19 +40,19 @@ impl Journal for MemoryShared {
         })
     }
 
-    fn records(&self, from: u64) -> Result<Records, Failure> {
+    fn records(&self, from: u64) -> Result<Records, BackendFailure> {
         Ok(self.state().records_from(from))
     }
 
-    fn first_record(&self) -> Result<Option<u64>, Failure> {
+    fn first_record(&self) -> Result<Option<u64>, BackendFailure> {
         Ok(self.state().records.keys().next().copied())
     }
 
-    fn id(&self) -> Result<Option<Vec<u8>>, Failure> {
+    fn id(&self) -> Result<Option<Vec<u8>>, BackendFailure> {
         Ok(self.state().id.clone())
     }
 
-    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, Failure> {
+    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, BackendFailure> {
         self.change(|state| {
             if !state.holds(guard) {
                 let leader = state.leader_entry();
@@ -76,7 +76,7 @@ impl Journal for MemoryShared {
         })
     }
 
-    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), Failure> {
+    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), BackendFailure> {
         self.change(|state| {
             let is_same = id.is_none_or(|id| state.id.as_deref() == Some(id));
             if is_same && state.rewound.is_none() {

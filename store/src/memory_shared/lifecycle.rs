@@ -1,12 +1,12 @@
 //! Whole stores.
 
-use super::{MemoryShared, State};
+use super::{MemoryShared, MemoryContents};
 use crate::Place;
 use crate::shared::{
-    Contents, Failure, Head, LeaderEntry, Lifecycle, Reopened, Replaced, Tenure, Versioned,
+    Contents, BackendFailure, HeadEntry, LeaderEntry, Lifecycle, Reopened, Replaced, Tenure, Versioned,
 };
 
-impl State {
+impl MemoryContents {
     fn is_as_expected(&self, replaces: Replaced<'_>) -> bool {
         match replaces {
             Replaced::Store(id) => self.id.as_deref() == Some(id),
@@ -17,7 +17,7 @@ impl State {
 }
 
 impl Lifecycle for MemoryShared {
-    fn n_entries(&self, with_chunks: bool) -> Result<u64, Failure> {
+    fn n_entries(&self, with_chunks: bool) -> Result<u64, BackendFailure> {
         let state = self.state();
         let named = [
             state.id.is_some(),
@@ -34,22 +34,22 @@ impl Lifecycle for MemoryShared {
         Ok((n_named + n_others + n_chunks) as u64)
     }
 
-    fn enclosing(&self) -> Result<Option<(String, String)>, Failure> {
+    fn enclosing(&self) -> Result<Option<(String, String)>, BackendFailure> {
         Ok(None)
     }
 
-    fn create(&self, id: &[u8]) -> Result<bool, Failure> {
+    fn create(&self, id: &[u8]) -> Result<bool, BackendFailure> {
         self.change(|state| {
             let is_new = state.is_as_expected(Replaced::Nothing);
             if is_new {
                 state.id = Some(id.to_vec());
-                state.head = Some(Head { place: Place::default(), at: state.version });
+                state.head = Some(HeadEntry { place: Place::default(), at: state.version });
             }
             is_new
         })
     }
 
-    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), Failure> {
+    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), BackendFailure> {
         self.change(|state| {
             if state.is_led_by(tenure) {
                 state.chunks.clear();
@@ -57,7 +57,7 @@ impl Lifecycle for MemoryShared {
         })
     }
 
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, Failure> {
+    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure> {
         let Contents { id, manifest, head, replaces } = *contents;
         self.change(|state| {
             if !state.is_led_by(tenure) || !state.is_as_expected(replaces) {
@@ -66,14 +66,14 @@ impl Lifecycle for MemoryShared {
             let at = state.version;
             state.id = Some(id.to_vec());
             state.manifest = Some(Versioned { value: manifest.to_vec(), at });
-            state.head = Some(Head { place: head, at });
+            state.head = Some(HeadEntry { place: head, at });
             state.records.clear();
             (state.rewound, state.closed) = (None, None);
             Some(at)
         })
     }
 
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, Failure> {
+    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure> {
         self.change(|state| {
             let is_led = state.leader_entry().as_ref() == Some(leader);
             let is_before = state.id.as_deref() == Some(before);
@@ -84,7 +84,7 @@ impl Lifecycle for MemoryShared {
         })
     }
 
-    fn reopen(&self) -> Result<Reopened, Failure> {
+    fn reopen(&self) -> Result<Reopened, BackendFailure> {
         self.change(|state| match state.closed {
             _ if state.leader.is_some() => Reopened::Led,
             Some(_) => {

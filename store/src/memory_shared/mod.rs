@@ -1,4 +1,4 @@
-//! A shared store in the memory of one process, for tests: several servers of a cluster in one process share it.
+//! A shared store in the memory of one process, for tests: the servers of a cluster in that process share it.
 //!
 //! It provides what the traits of [`Backend`] require and nothing else, so a test that passes on it and on etcd depends
 //! on nothing that only etcd has. Its leases end by real time, as those of etcd do.
@@ -17,24 +17,24 @@ use leasehold_base::pace;
 use leasehold_base::sync::{lock, whole};
 
 use crate::shared::{
-    Backend, Entry, Failure, Head, LeaderEntry, Lease, NodeEntry, Requests, Tenure, Versioned,
+    Backend, Entry, BackendFailure, HeadEntry, LeaderEntry, Lease, NodeEntry, Requests, Tenure, Versioned,
 };
 
 /// A store in memory. Clones share it.
 #[derive(Clone, Default)]
 pub struct MemoryShared {
-    inner: Arc<Inner>,
+    inner: Arc<MemoryCell>,
 }
 
 #[derive(Default)]
-struct Inner {
-    state: Mutex<State>,
+struct MemoryCell {
+    state: Mutex<MemoryContents>,
     changed: Condvar,
 }
 
 /// The contents of a store at one moment, to which it can be rolled back.
 #[derive(Clone)]
-pub struct Copy(State);
+pub struct StoreCopy(MemoryContents);
 
 /// A value that is deleted when its lease ends.
 #[derive(Clone)]
@@ -44,14 +44,14 @@ struct Leased<T> {
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct MemoryContents {
     /// Grows with each write.
     version: i64,
     n_leases: i64,
     /// The TTL of each lease, and when the lease ends.
     leases: BTreeMap<i64, (Duration, Duration)>,
     id: Option<Vec<u8>>,
-    head: Option<Head>,
+    head: Option<HeadEntry>,
     leader: Option<Leased<(i64, Vec<u8>)>>,
     records: BTreeMap<u64, Vec<u8>>,
     manifest: Option<Versioned>,
@@ -70,12 +70,12 @@ impl MemoryShared {
     }
 
     /// Copies the store.
-    pub fn copy(&self) -> Copy {
-        Copy(self.state().clone())
+    pub fn copy(&self) -> StoreCopy {
+        StoreCopy(self.state().clone())
     }
 
     /// Rolls the store back to a copy, including its versions. Leases, and what was put with them, do not come back.
-    pub fn roll_back(&self, Copy(mut before): Copy) {
+    pub fn roll_back(&self, StoreCopy(mut before): StoreCopy) {
         let leases: Vec<_> = before.leases.keys().copied().collect();
         leases.into_iter().for_each(|id| before.end(id));
         let mut state = self.state();
@@ -86,14 +86,14 @@ impl MemoryShared {
     }
 
     /// Locks the contents, without what has ended.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryContents> {
         let mut state = lock(&self.inner.state);
         state.expire(pace::now());
         state
     }
 
     /// Changes the contents, and wakes those that wait for a change.
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> Result<T, Failure> {
+    fn change<T>(&self, change: impl FnOnce(&mut MemoryContents) -> T) -> Result<T, BackendFailure> {
         let mut state = self.state();
         state.version += 1;
         let done = change(&mut state);
@@ -103,7 +103,7 @@ impl MemoryShared {
     }
 }
 
-impl State {
+impl MemoryContents {
     fn expire(&mut self, now: Duration) {
         let over = self.leases.iter().filter(|(_, (_, until))| *until <= now);
         let over: Vec<_> = over.map(|(id, _)| *id).collect();
@@ -188,7 +188,7 @@ impl Backend for MemoryShared {
     fn wait(&self, patience: Duration) {
         let state = lock(&self.inner.state);
         let version = state.version;
-        let unchanged = |state: &mut State| state.version == version;
+        let unchanged = |state: &mut MemoryContents| state.version == version;
         drop(whole(self.inner.changed.wait_timeout_while(state, patience, unchanged)));
     }
 }

@@ -1,7 +1,7 @@
 //! The servers, and what operators request.
 
 use super::{Leased, MemoryShared, lease_id};
-use crate::shared::{Entries, Failure, Lease, NodePut, Requests, Servers};
+use crate::shared::{Entries, BackendFailure, Lease, NodePut, Requests, Servers};
 
 impl Servers for MemoryShared {
     fn put_node(
@@ -10,7 +10,7 @@ impl Servers for MemoryShared {
         value: &[u8],
         before: Option<&[u8]>,
         lease: Lease,
-    ) -> Result<NodePut, Failure> {
+    ) -> Result<NodePut, BackendFailure> {
         self.change(|state| {
             let found = state.nodes.get(name);
             if found.map(|node| node.value.as_slice()) != before {
@@ -24,7 +24,7 @@ impl Servers for MemoryShared {
         })
     }
 
-    fn requests(&self) -> Result<Requests, Failure> {
+    fn requests(&self) -> Result<Requests, BackendFailure> {
         Ok(self.state().requests())
     }
 
@@ -34,7 +34,7 @@ impl Servers for MemoryShared {
         word: &str,
         lease: Option<Lease>,
         replaces: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BackendFailure> {
         self.change(|state| {
             if replaces || !state.drained.contains_key(node) {
                 let request = Leased { value: word.to_owned(), lease: lease_id(lease) };
@@ -43,25 +43,25 @@ impl Servers for MemoryShared {
         })
     }
 
-    fn pause(&self) -> Result<(), Failure> {
+    fn pause(&self) -> Result<(), BackendFailure> {
         self.change(|state| state.is_paused = true)
     }
 
-    fn withdraw(&self, node: Option<&str>) -> Result<bool, Failure> {
+    fn withdraw(&self, node: Option<&str>) -> Result<bool, BackendFailure> {
         self.change(|state| match node {
             Some(node) => state.drained.remove(node).is_some(),
             None => std::mem::take(&mut state.is_paused),
         })
     }
 
-    fn forget(&self, node: &str) -> Result<(), Failure> {
+    fn forget(&self, node: &str) -> Result<(), BackendFailure> {
         self.change(|state| {
             state.nodes.remove(node);
             state.drained.remove(node);
         })
     }
 
-    fn entries(&self) -> Result<Entries, Failure> {
+    fn entries(&self) -> Result<Entries, BackendFailure> {
         let state = self.state();
         Ok(Entries {
             id: state.id.clone(),

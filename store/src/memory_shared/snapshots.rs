@@ -1,19 +1,19 @@
 //! Snapshots.
 
-use super::{MemoryShared, State};
-use crate::shared::{Census, Failure, SnapshotChunks, Tenure, Versioned};
+use super::{MemoryShared, MemoryContents};
+use crate::shared::{Census, BackendFailure, SnapshotChunks, Tenure, Versioned};
 
 /// Maximum chunks in one read.
 const CHUNKS_MAX: usize = 4;
 
-impl State {
+impl MemoryContents {
     fn manifest_at(&self) -> i64 {
         self.manifest.as_ref().map_or(0, |manifest| manifest.at)
     }
 }
 
 impl SnapshotChunks for MemoryShared {
-    fn manifest(&self) -> Result<Option<Versioned>, Failure> {
+    fn manifest(&self) -> Result<Option<Versioned>, BackendFailure> {
         Ok(self.state().manifest.clone())
     }
 
@@ -22,7 +22,7 @@ impl SnapshotChunks for MemoryShared {
         tenure: &Tenure,
         value: &[u8],
         before_at: i64,
-    ) -> Result<Option<i64>, Failure> {
+    ) -> Result<Option<i64>, BackendFailure> {
         self.change(|state| {
             (state.is_led_by(tenure) && state.manifest_at() == before_at).then(|| {
                 let at = state.version;
@@ -37,7 +37,7 @@ impl SnapshotChunks for MemoryShared {
         tenure: &Tenure,
         snapshot: &str,
         (n, chunk): (u64, &[u8]),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, BackendFailure> {
         self.change(|state| {
             let is_ours = state.is_led_by(tenure);
             if is_ours {
@@ -47,13 +47,13 @@ impl SnapshotChunks for MemoryShared {
         })
     }
 
-    fn chunks(&self, snapshot: &str, from: u64, _: bool) -> Result<Vec<Vec<u8>>, Failure> {
+    fn chunks(&self, snapshot: &str, from: u64, _: bool) -> Result<Vec<Vec<u8>>, BackendFailure> {
         let state = self.state();
         let range = (snapshot.to_owned(), from)..=(snapshot.to_owned(), u64::MAX);
         Ok(state.chunks.range(range).take(CHUNKS_MAX).map(|(_, chunk)| chunk.clone()).collect())
     }
 
-    fn snapshots(&self) -> Result<Vec<String>, Failure> {
+    fn snapshots(&self) -> Result<Vec<String>, BackendFailure> {
         let mut names: Vec<_> = self.state().chunks.keys().map(|(name, _)| name.clone()).collect();
         names.dedup();
         Ok(names)
@@ -64,7 +64,7 @@ impl SnapshotChunks for MemoryShared {
         tenure: &Tenure,
         snapshot: &str,
         manifest_at: i64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BackendFailure> {
         self.change(|state| {
             if state.is_led_by(tenure) && state.manifest_at() == manifest_at {
                 state.chunks.retain(|(name, _), _| name != snapshot);
@@ -72,7 +72,7 @@ impl SnapshotChunks for MemoryShared {
         })
     }
 
-    fn census(&self, snapshot: &str) -> Result<Census, Failure> {
+    fn census(&self, snapshot: &str) -> Result<Census, BackendFailure> {
         let state = self.state();
         let n_chunks = state.chunks.keys().filter(|(name, _)| name == snapshot).count();
         Ok(Census {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::backend::{Backend, Entries, Entry, Failure, LeaderEntry, NodeEntry, Requests};
+use super::backend::{Backend, Entries, Entry, BackendFailure, LeaderEntry, NodeEntry, Requests};
 use super::init;
 use super::snapshot::Manifest;
 use super::value::{self, Drained, FORMAT, Id, LeaderValue};
@@ -14,7 +14,7 @@ use crate::status::{Leads, Node, Status, Unreadable};
 /// How long a server that steps down does not lead again, in seconds, so that another server takes over.
 const STEP_DOWN_TTL: i64 = 10;
 
-/// One store, as an operator uses it.
+/// A shared store, with the operations that an operator needs.
 pub struct Operator {
     backend: Arc<dyn Backend>,
 }
@@ -85,8 +85,8 @@ impl Operator {
     /// Makes the leader step down and not lead again for a while. Returns its name.
     pub fn step_down(&self) -> Result<String, Error> {
         let leader = self.look()?.leader;
-        let leader = leader.ok_or_else(|| Error::Refused("nobody leads at present".into()))?;
-        let lease = self.backend.grant(STEP_DOWN_TTL).map_err(Failure::refused)?;
+        let leader = leader.ok_or_else(|| Error::Refused("the cluster has no leader".into()))?;
+        let lease = self.backend.grant(STEP_DOWN_TTL).map_err(BackendFailure::refused)?;
         let word = Drained::OfLeading.word();
         self.each(|backend| backend.drain(&leader.node, word, Some(lease), true))?;
         Ok(leader.node)
@@ -118,7 +118,7 @@ impl Operator {
     pub fn forget(&self, node: &str) -> Result<(), Error> {
         let status = self.look()?;
         if status.is_leader(node) {
-            return Err(Error::Refused(format!("{node} leads: stop it first")));
+            return Err(Error::Refused(format!("{node} is the leader; stop it first")));
         }
         self.check_known(node, &status)?;
         self.each(|backend| backend.forget(node))
@@ -137,7 +137,7 @@ impl Operator {
         let leads = self.leader_in(&entries)?.map(|leader| leader.node);
         if let Some(leads) = leads.filter(|leads| !nodes.iter().any(|node| node.node == *leads)) {
             return Err(Error::Refused(format!(
-                "{leads} leads, and does not say which formats it can read: wait a moment, or upgrade it"
+                "the leader {leads} does not report which formats it can read; wait a moment, or upgrade it"
             )));
         }
         let old = nodes.iter().filter(|node| !node.formats.contains(&FORMAT));
@@ -145,7 +145,7 @@ impl Operator {
             old.map(|node| format!("{} (version {})", node.node, node.version)).collect();
         if !old.is_empty() {
             return Err(Error::Refused(format!(
-                "format {FORMAT} cannot be read by {}: upgrade every server first, or forget those that are gone \
+                "{} cannot read format {FORMAT}; upgrade all servers first, or remove those that will not return \
                  (leasehold cluster forget-node)",
                 old.join(", ")
             )));
@@ -153,16 +153,16 @@ impl Operator {
         // The conditions make sure that no other server has taken over since the nodes were read, and that no restore
         // has happened.
         let leader = entries.leader.as_ref().ok_or_else(|| {
-            Error::Refused("nobody leads at present: start the servers first".into())
+            Error::Refused("the cluster has no leader; start the servers first".into())
         })?;
         let from = id.format;
         let bytes = value::encode(&Id { format: FORMAT, ..id });
         let before = entries.id.as_deref().unwrap_or_default();
         let put = self.backend.put_id(&bytes, before, leader);
-        if put.map_err(Failure::refused)? {
+        if put.map_err(BackendFailure::refused)? {
             return Ok((from, FORMAT));
         }
-        Err(Error::Refused("another server leads meanwhile: try again".into()))
+        Err(Error::Refused("the leader changed during the operation; try again".into()))
     }
 
     fn read(&self) -> Result<Entries, Error> {
@@ -222,11 +222,11 @@ impl Operator {
             return self.readable(Entry::Leader, Some(value), unreadable);
         }
         let why = match serde_json::from_slice::<LeaderValue>(value) {
-            Ok(_) => "it has no lease: no server keeps it".into(),
+            Ok(_) => "it has no lease: no server renews it".into(),
             Err(error) => error.to_string(),
         };
         let remedy =
-            "nobody can lead while it is there: leasehold cluster step-down deletes it".into();
+            "no server can lead while it exists; leasehold cluster step-down deletes it".into();
         unreadable.push(Unreadable { remedy, ..self.unreadable(Entry::Leader, why) });
         None
     }
@@ -235,7 +235,7 @@ impl Operator {
     fn unreadable(&self, entry: Entry<'_>, why: String) -> Unreadable {
         let remedy = match entry {
             Entry::Node(node) => format!("leasehold cluster forget-node {node} deletes it"),
-            Entry::Leader => "it is gone once whoever keeps it has ended".into(),
+            Entry::Leader => "it disappears when the server that renews it ends".into(),
             _ => "restore a backup: leasehold restore BACKUP --store ...".into(),
         };
         Unreadable { key: self.backend.name_of(entry), why, remedy }
@@ -254,11 +254,11 @@ impl Operator {
     /// Adds the state of each member to an error.
     fn with_members(&self, silent: &Error) -> Error {
         let (system, members) = (self.backend.system(), self.backend.describe_members());
-        Error::Refused(format!("{silent}. The members of {system}: {}", members.join("; ")))
+        Error::Refused(format!("{silent}. The {system} members: {}", members.join("; ")))
     }
 
     /// Makes a call, at each member if necessary. Making it twice has the same effect as once.
-    fn each<T>(&self, call: impl Fn(&dyn Backend) -> Result<T, Failure>) -> Result<T, Error> {
+    fn each<T>(&self, call: impl Fn(&dyn Backend) -> Result<T, BackendFailure>) -> Result<T, Error> {
         let mut n_tries_left = self.backend.n_tries();
         loop {
             n_tries_left = n_tries_left.saturating_sub(1);
@@ -273,5 +273,5 @@ impl Operator {
 
 fn unknown(node: &str, status: &Status) -> Error {
     let known: Vec<_> = status.nodes.iter().map(|known| known.node.as_str()).collect();
-    Error::Refused(format!("there is no server {node:?}; there are: {}", known.join(", ")))
+    Error::Refused(format!("no server is named {node:?}; servers: {}", known.join(", ")))
 }

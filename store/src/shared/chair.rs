@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::mutant;
 
-use super::backend::{Backend, Contents, Entry, Failure, Lease, Replaced};
+use super::backend::{Backend, Contents, Entry, BackendFailure, Lease, Replaced};
 use super::campaign::campaign;
 use super::guard::Tenure;
 use super::image;
@@ -26,17 +26,17 @@ pub(super) struct Chair<'a> {
 }
 
 impl<'a> Chair<'a> {
-    /// Takes the leadership, unless a server leads or one of the entries `nobody_may` exists.
+    /// Takes the leadership, unless a server leads or one of the entries `vetoes` exists.
     pub(super) fn take(
         backend: &'a dyn Backend,
         what_for: &str,
-        nobody_may: &[Entry<'_>],
+        vetoes: &[Entry<'_>],
     ) -> Result<Self, Error> {
         let leader = LeaderValue::new(&format!("leasehold {what_for}"), "");
         let taken = if mutant!(RestoreWithoutSeat) {
             Some((Tenure { number: 0, value: Vec::new() }, Lease { id: 0, ttl: TTL }))
         } else {
-            campaign(backend, TTL, &leader, nobody_may).map_err(Failure::refused)?
+            campaign(backend, TTL, &leader, vetoes).map_err(BackendFailure::refused)?
         };
         let (tenure, lease) = taken.ok_or_else(|| occupied(backend))?;
         Ok(Self { backend, tenure, lease, kept_at: Cell::new(Instant::now()) })
@@ -71,7 +71,7 @@ impl<'a> Chair<'a> {
         let put = self.backend.replace(&self.tenure, &contents);
         let put = put.map_err(|error| {
             Error::Unknown(format!(
-                "{error}. It is not known whether it was done: look, and repeat it if not"
+                "{error}; the operation might have taken effect: check, and repeat it if not"
             ))
         })?;
         let Some(at) = put else { return Ok(None) };
@@ -85,7 +85,7 @@ impl<'a> Chair<'a> {
             return Ok(());
         }
         self.kept_at.set(Instant::now());
-        self.backend.keep(self.lease).map_err(Failure::refused)
+        self.backend.keep(self.lease).map_err(BackendFailure::refused)
     }
 }
 
@@ -107,13 +107,13 @@ fn occupied(backend: &dyn Backend) -> Error {
     let prefix = backend.location();
     let Ok(found) = backend.entries() else {
         let system = backend.system();
-        return Error::Refused(format!("the seat cannot be had, and {system} does not say why"));
+        return Error::Refused(format!("cannot become leader; {system} reports no cause"));
     };
     if found.leader.as_ref().is_some_and(|leader| !leader.is_kept) {
         let key = backend.name_of(Entry::Leader);
         return Error::Refused(format!(
-            "no server keeps the key {key}, and nobody can lead while it is there: leasehold cluster step-down \
-             deletes it"
+            "the leader key {key} is stale: no server renews it, and no server can lead while it exists; leasehold \
+             cluster step-down deletes it"
         ));
     }
     let leader = found
@@ -122,18 +122,19 @@ fn occupied(backend: &dyn Backend) -> Error {
         .and_then(|leader| serde_json::from_slice::<LeaderValue>(&leader.value).ok());
     Error::Refused(match leader {
         Some(leader) => format!(
-            "{} leads the store under {prefix}: stop every server of it first, or pause them (leasehold cluster pause) \
-             and have it step down (leasehold cluster step-down)",
+            "{} leads the store under {prefix}; first stop all its servers, or run leasehold cluster pause and \
+             leasehold cluster step-down",
             leader.node
         ),
         None if found.rewound.is_some() => format!(
-            "the store under {prefix} was put back to an earlier state (key rewound): `leasehold restore --store` first"
+            "the store under {prefix} was rolled back to an earlier state (key rewound); run `leasehold restore \
+             --store` first"
         ),
         None if found.closed.is_some() => {
             format!("the store under {prefix} has moved elsewhere (key closed)")
         }
         None => format!(
-            "somebody else took the seat of the store under {prefix} for a moment: try again"
+            "another process led the store under {prefix} for a moment; try again"
         ),
     })
 }

@@ -110,7 +110,7 @@ impl Follower {
             told.push(Told { seq, wall_ms, facts, moment, is_ours });
         }
         match stray {
-            Some(name) => Err(Broken::Damaged(format!("{name} is no record"))),
+            Some(name) => Err(Broken::Damaged(format!("{name} is not a record"))),
             None => Ok(told),
         }
     }

@@ -1,6 +1,6 @@
 //! The conditions under which a leader may write, and what a refused write found.
 
-use super::backend::{Head, LeaderEntry};
+use super::backend::{HeadEntry, LeaderEntry};
 use super::value::LeaderValue;
 use crate::Place;
 
@@ -50,7 +50,7 @@ pub struct Refusal {
     /// The leader.
     pub leader: Option<LeaderEntry>,
     /// The head, if it can be read.
-    pub head: Option<Head>,
+    pub head: Option<HeadEntry>,
     /// Whether a server has noticed that the store was rolled back.
     pub is_rewound: bool,
 }
@@ -62,10 +62,10 @@ impl Guard {
         if !leader.as_ref().is_some_and(|leader| self.tenure.is(leader)) {
             return Verdict::Lost(match leader {
                 Some(leader) => match serde_json::from_slice::<LeaderValue>(&leader.value) {
-                    Ok(LeaderValue { node, address, .. }) => format!("{node} leads, at {address}"),
+                    Ok(LeaderValue { node, address, .. }) => format!("{node} is the leader, at {address}"),
                     Err(why) => format!("another leader has an unreadable entry: {why}"),
                 },
-                None => "nobody leads; the seat was lost".into(),
+                None => "the cluster has no leader; leadership was lost".into(),
             });
         }
         if let (Some(head), Some(put)) = (head, put)
@@ -79,7 +79,7 @@ impl Guard {
         }
         Verdict::Astray(match head {
             Some(head) => format!("the journal ends at record {}", head.place.seq),
-            None => "the head of the journal is gone or malformed".into(),
+            None => "the journal head is missing or malformed".into(),
         })
     }
 }

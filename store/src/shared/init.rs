@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-use super::backend::{Backend, Entry, Failure};
+use super::backend::{Backend, Entry, BackendFailure};
 use super::memory::Noted;
 use super::value::{self, FORMAT, Id};
 use crate::Error;
 
 /// Creates a store, at a location without any entries.
 pub fn init(backend: &dyn Backend) -> Result<(), Error> {
-    let n_entries = backend.n_entries(true).map_err(Failure::refused)?;
+    let n_entries = backend.n_entries(true).map_err(BackendFailure::refused)?;
     if n_entries > 0 {
         return Err(taken(backend, n_entries));
     }
     check_apart(backend)?;
     let id = value::encode(&Id::new(leasehold_base::random::bytes(), 0, 0));
-    let is_created = backend.create(&id).map_err(Failure::refused)?;
+    let is_created = backend.create(&id).map_err(BackendFailure::refused)?;
     if is_created { Ok(()) } else { Err(taken(backend, 1)) }
 }
 
@@ -23,17 +23,17 @@ pub fn init(backend: &dyn Backend) -> Result<(), Error> {
 pub(super) fn taken(backend: &dyn Backend, n_entries: u64) -> Error {
     let (location, system) = (backend.location(), backend.system());
     Error::Refused(format!(
-        "there is something under {location} in {system} already ({n_entries} keys): a store is made where nothing is"
+        "{location} is not empty in {system} ({n_entries} keys); choose an unused prefix"
     ))
 }
 
 /// Fails if the store would lie inside another store, which might delete unknown entries.
 pub(super) fn check_apart(backend: &dyn Backend) -> Result<(), Error> {
-    let Some((around, beside)) = backend.enclosing().map_err(Failure::refused)? else {
+    let Some((around, beside)) = backend.enclosing().map_err(BackendFailure::refused)? else {
         return Ok(());
     };
     Err(Error::Refused(format!(
-        "{} is among the keys of the store under {around}: a store needs a prefix of its own, such as {beside}",
+        "{} is inside the store under {around}; choose a separate prefix, such as {beside}",
         backend.location(),
     )))
 }
@@ -51,7 +51,7 @@ pub(super) fn find(backend: &dyn Backend) -> Result<Option<(Id, Vec<u8>)>, Strin
 pub(super) fn read(backend: &dyn Backend, found: &[u8]) -> Result<Id, String> {
     serde_json::from_slice(found).map_err(|error| {
         format!(
-            "the value of {}, which says what store is under {}, cannot be read: {error}. Stop every server, delete it \
+            "cannot read the value of {}, which identifies the store under {}: {error}. Stop all servers, delete the key \
              ({}) and restore a backup (leasehold restore BACKUP --store ...)",
             backend.name_of(Entry::Id),
             backend.location(),
@@ -66,8 +66,8 @@ pub(super) fn check_format(backend: &dyn Backend, id: &Id) -> Result<(), Error> 
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "the store under {} has format {}, and this program (version {}) reads only formats up to {FORMAT}: it neither \
-         leads nor follows. Install a newer version on this machine",
+        "the store under {} has format {}, but this program (version {}) reads only formats up to {FORMAT}, so it can \
+         neither lead nor follow; install a newer version on this machine",
         backend.location(),
         id.format,
         env!("CARGO_PKG_VERSION")
@@ -78,7 +78,7 @@ pub(super) fn check_format(backend: &dyn Backend, id: &Id) -> Result<(), Error> 
 pub(super) fn missing(backend: &dyn Backend) -> Error {
     Error::Refused(format!(
         "there is no store under {} in {}. If there was one, restore a backup of it (leasehold restore BACKUP \
-         --store ...); `leasehold init --store` makes one whose tokens begin at 1",
+         --store ...); otherwise create one, whose tokens start at 1 (leasehold init --store)",
         backend.location(),
         backend.system()
     ))
@@ -87,8 +87,8 @@ pub(super) fn missing(backend: &dyn Backend) -> Error {
 /// Returns the error for a store that does not exist but that this server remembers.
 pub(super) fn lost(backend: &dyn Backend, noted: &Noted) -> Error {
     Error::Refused(format!(
-        "there is no store under {} in {}, and this server remembers {noted}: restore a backup of it (leasehold \
-         restore BACKUP --store ...). A store made anew would grant the same tokens again",
+        "there is no store under {} in {}, but this server has seen {noted}; restore a backup of it (leasehold \
+         restore BACKUP --store ...). A new store would grant the same tokens again",
         backend.location(),
         backend.system()
     ))
@@ -100,9 +100,9 @@ pub(super) fn foreign(data: &Path, backend: &dyn Backend, noted: &Noted, id: &Id
     let (location, system) = (backend.location(), backend.system());
     let deletion = backend.deletion(None);
     Error::Refused(format!(
-        "{data} belongs to a node of another store: it remembers {noted}, and under {location} in {system} is {store}. \
-         If that one was made because the other was lost, it grants the same tokens again: stop every server, delete \
+        "{data} belongs to another store: it has a record of {noted}, but {location} in {system} contains {store}. If \
+         that store was created because the other was lost, it grants the same tokens again: stop all servers, delete \
          it ({deletion}) and restore a backup of the other one (leasehold restore BACKUP --store ...). If this server \
-         is to be one of {store}, give it an empty folder (--data)"
+         should join {store}, give it an empty data directory (--data)"
     ))
 }

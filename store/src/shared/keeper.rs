@@ -97,7 +97,7 @@ fn keep(
             tracing::debug!(%error, "earlier values were not removed from the store");
         }
         if is_stuck && !mutant!(KeptThoughStuck) {
-            tracing::error!("the writer hangs; the seat is not kept");
+            tracing::error!("writer is stuck; not renewing leadership");
             continue;
         }
         for _ in 0..backend.n_tries() {
@@ -108,10 +108,10 @@ fn keep(
                 }
                 Err(error) if error.kind == FailureKind::LeaseGone => {
                     // The writer finds out by itself, because its writes compare the leader's entry.
-                    tracing::warn!("the lease of the seat is over");
+                    tracing::warn!("the leadership lease has expired");
                     break;
                 }
-                Err(error) => tracing::debug!(%error, "the seat could not be kept"),
+                Err(error) => tracing::debug!(%error, "cannot renew leadership"),
             }
         }
         // This runs after the renewal, so that however long it takes, it does not cost the leadership.
@@ -123,6 +123,6 @@ fn keep(
     memory.flush();
     // With the lease revoked, the next leader does not have to wait until it expires.
     if let Err(error) = backend.revoke(lease) {
-        tracing::debug!(%error, "the lease of the seat was not given back");
+        tracing::debug!(%error, "cannot release the leadership lease");
     }
 }

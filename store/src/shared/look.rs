@@ -5,7 +5,7 @@ use std::ops::Deref;
 use leasehold_base::clock::Clock;
 use leasehold_core::mutant;
 
-use super::backend::{Backend, Entry, Failure, Look};
+use super::backend::{Backend, Entry, BackendFailure, Look};
 use super::value::{self, Drained};
 use crate::{Error, Place};
 
@@ -29,7 +29,7 @@ impl DatedLook {
         backend: &dyn Backend,
         clock: &dyn Clock,
         from: u64,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BackendFailure> {
         let asked = clock.boottime();
         let look = backend.look(from)?;
         let received = if mutant!(ReceivedWhenAsked) { asked } else { clock.boottime() };
@@ -68,7 +68,7 @@ impl DatedLook {
     pub(super) fn place(&self, backend: &dyn Backend) -> Result<Place, Error> {
         let wiped = || {
             format!(
-                "the store under {} is gone from {}: restore a backup of it (leasehold restore BACKUP --store ...)",
+                "the store under {} is missing from {}; restore a backup of it (leasehold restore BACKUP --store ...)",
                 backend.location(),
                 backend.system()
             )

@@ -78,8 +78,8 @@ impl Memory {
         let path = folder.join(FILE);
         let wrong = |error: &dyn std::fmt::Display| {
             Error::Refused(format!(
-                "{}: {error}. It says how far this node has seen the journal. If it is lost, delete it and start \
-                 with --lead-without-memory, or while another node leads",
+                "{}: {error}. This file records how far this server has read the journal. If it is lost, delete it \
+                 and start with --lead-without-memory, or while another server leads",
                 path.display()
             ))
         };
@@ -144,7 +144,8 @@ impl Memory {
         }
         self.written_at = Some(pace::now());
         if let Err(error) = self.write() {
-            tracing::error!(%error, folder = %self.folder.display(), "cannot write down how far the journal went");
+            tracing::error!(%error, folder = %self.folder.display(), "cannot record how far this server has read the \
+                journal");
         }
     }
 
@@ -164,7 +165,7 @@ pub(super) fn instance(folder: &Path) -> Result<String, Error> {
     let wrong = |why: &dyn std::fmt::Display| Error::Refused(format!("{}: {why}", path.display()));
     match fs::read_to_string(&path) {
         Ok(text) if unhex(text.trim()).is_some() => return Ok(text.trim().into()),
-        Ok(_) => return Err(wrong(&"is not what a server writes there; delete it")),
+        Ok(_) => return Err(wrong(&"has an invalid value; delete it")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(wrong(&error)),
     }

@@ -1,4 +1,4 @@
-//! A store that several servers share: one of them leads and writes, the others follow what it writes.
+//! A store that the servers of a cluster share: one of them leads and writes, the others follow what it writes.
 //!
 //! Everything here is independent of the system that keeps the store. Such a system, for example etcd, implements the
 //! traits of [`Backend`], in a folder of its own.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold_base::pace;
 
 use super::aide::{Aide, Shared};
-use super::backend::{Backend, Entry, Failure, FailureKind, Lease, NodePut};
+use super::backend::{Backend, Entry, BackendFailure, FailureKind, Lease, NodePut};
 use super::value::{self, FORMAT, NodeValue, UnreachedValue, hex};
 use crate::{Error, Health, Peering, Unreached};
 
@@ -26,12 +26,12 @@ const BEHIND_AFTER: Duration = Duration::from_secs(3);
 
 /// The entry, and a thread that keeps it. Dropping this value deletes the entry.
 pub(super) struct Presence {
-    aide: Aide<State>,
+    aide: Aide<Registered>,
     progress: Progress,
 }
 
 #[derive(Default)]
-struct State {
+struct Registered {
     /// Why another process has the name by now, if one has.
     lost: Option<String>,
 }
@@ -94,8 +94,8 @@ impl Presence {
         let progress = Progress::default();
         progress.came_to(seq);
         let seen = progress.clone();
-        let work = move |shared: &Shared<State>| keep(shared, &*backend, card, &seen, &health);
-        let aide = Aide::start("presence", State::default(), work)?;
+        let work = move |shared: &Shared<Registered>| keep(shared, &*backend, card, &seen, &health);
+        let aide = Aide::start("presence", Registered::default(), work)?;
         Ok(Self { aide, progress })
     }
 
@@ -131,8 +131,8 @@ enum Claim {
     Unknown(String),
 }
 
-impl From<Failure> for Claim {
-    fn from(failure: Failure) -> Self {
+impl From<BackendFailure> for Claim {
+    fn from(failure: BackendFailure) -> Self {
         Self::Unknown(failure.to_string())
     }
 }
@@ -169,7 +169,7 @@ impl Card {
                 Err(why) => return Err(Claim::Taken(why)),
             }
             if put(Some(&found))? != NodePut::Done {
-                return Err(Claim::Unknown("the entry of this server changes".into()));
+                return Err(Claim::Unknown("updating the registration of this server".into()));
             }
         }
         (self.put, self.lease) = (Some(bytes), Some(lease));
@@ -185,8 +185,9 @@ impl Card {
         let NodeValue { address, version, .. } = theirs;
         let name = &self.node;
         format!(
-            "another server is called {name} (node-name): it is at {address} and runs {version}. Give one of them \
-             another name; each needs a data folder of its own. One that is gone is forgotten after {NODE_TTL} s"
+            "another server has the name {name} (node-name), at {address}, version {version}. Give one of them \
+             another name; each needs its own data directory. If that server has ended, its name is free again after \
+             {NODE_TTL} s"
         )
     }
 
@@ -221,7 +222,7 @@ impl Card {
 }
 
 fn keep(
-    shared: &Shared<State>,
+    shared: &Shared<Registered>,
     backend: &dyn Backend,
     mut card: Card,
     progress: &Progress,
@@ -234,16 +235,16 @@ fn keep(
         match card.keep(backend, (progress.0.load(Relaxed), behind_s), unreached) {
             Ok(()) => {
                 if shared.state().lost.take().is_some() {
-                    tracing::info!("the name of this server is its own again: it goes on");
+                    tracing::info!("the name of this server is unique again; continuing");
                 }
             }
             Err(Claim::Unknown(why)) => {
                 // It is unknown whether the last write took effect. The next claim compares the entry's value.
-                tracing::debug!(%why, "the entry of this server could not be kept");
+                tracing::debug!(%why, "cannot renew the registration of this server");
             }
             Err(Claim::Taken(why)) => {
                 if shared.state().lost.is_none() {
-                    tracing::error!(%why, "this server neither follows nor leads until that one is gone");
+                    tracing::error!(%why, "this server neither follows nor leads until the other one ends");
                 }
                 shared.state().lost = Some(why);
             }

@@ -7,7 +7,7 @@ use leasehold_base::clock::Clock;
 use leasehold_base::pace;
 use leasehold_core::Limits;
 
-use super::backend::{Backend, Failure};
+use super::backend::{Backend, BackendFailure};
 use super::follower::Follower;
 use super::init;
 use super::look::DatedLook;
@@ -65,7 +65,7 @@ impl From<Error> for Unread {
 
 impl<'a> Reading<'a> {
     /// Returns the parameters of a read by no particular node.
-    pub(super) fn of_nobody(
+    pub(super) fn without_server(
         backend: &'a dyn Backend,
         clock: &'a dyn Clock,
         limits: &'a Limits,
@@ -74,7 +74,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads the records from `from` on, as many as fit, and the leader.
-    pub(super) fn look(&self, from: u64) -> Result<DatedLook, Failure> {
+    pub(super) fn look(&self, from: u64) -> Result<DatedLook, BackendFailure> {
         DatedLook::take(self.backend, self.clock, from)
     }
 
@@ -156,7 +156,7 @@ impl<'a> Reading<'a> {
                 Err(why) if pace::now().saturating_sub(began) >= SILENT_MAX => {
                     let location = self.backend.location();
                     return Err(Error::Refused(format!(
-                        "the store under {location} cannot be read: {why}"
+                        "cannot read the store under {location}: {why}"
                     )));
                 }
                 Err(_) => pace::sleep(PAUSE),
@@ -174,6 +174,6 @@ pub(super) fn cut_off(place: Place, head: Place) -> Broken {
             head.seq
         ));
     }
-    let why = format!("its journal ends at {}, and not at {}", head.seq, place.seq);
+    let why = format!("its journal ends at {}, not at {}", head.seq, place.seq);
     Broken::Another(why)
 }

@@ -98,7 +98,7 @@ pub(super) struct State {
 }
 
 /// The source of a snapshot.
-enum Source {
+enum SnapshotSource {
     /// The previous snapshot, and the records up to at least this one.
     Store(u64),
     /// The state that the leader has in memory.
@@ -188,12 +188,12 @@ impl Desk {
                     n_failures = 0;
                     self.done(shared, &manifest, n_bytes_known);
                     let Manifest { n_bytes, through, .. } = &manifest;
-                    tracing::info!(n_bytes, seq = through.seq, "a snapshot was taken");
+                    tracing::info!(n_bytes, seq = through.seq, "took a snapshot");
                     known = Some(manifest);
                 }
                 Err(why) => {
                     n_failures += 1;
-                    tracing::warn!(%why, "no snapshot could be taken");
+                    tracing::warn!(%why, "cannot take a snapshot");
                     if shared.rest(PAUSE) {
                         return;
                     }
@@ -209,14 +209,14 @@ impl Desk {
         shared: &Shared<State>,
         known: Option<&Manifest>,
         n_failures: u32,
-    ) -> Option<(Source, u64)> {
+    ) -> Option<(SnapshotSource, u64)> {
         loop {
             match shared.wait(self.when.check_every, |state| state.due(self.when)) {
                 Waited::Over => return None,
                 Waited::Found((_, n_bytes)) if n_failures >= FAILURES_MAX => {
-                    return Some((Source::Memory, n_bytes));
+                    return Some((SnapshotSource::Memory, n_bytes));
                 }
-                Waited::Found((seq, n_bytes)) => return Some((Source::Store(seq), n_bytes)),
+                Waited::Found((seq, n_bytes)) => return Some((SnapshotSource::Store(seq), n_bytes)),
                 Waited::InVain => {}
             }
             // The snapshot might not have existed at the start, or might have been unreadable.
@@ -224,8 +224,8 @@ impl Desk {
             let known = known.or(found.as_ref());
             if let Ok(Some(what)) = census::missing(&*self.backend, known) {
                 let system = self.backend.system();
-                tracing::error!(%what, "{system} has lost some of the store: it is put back from memory");
-                return Some((Source::Memory, shared.state().n_bytes));
+                tracing::error!(%what, "store data is missing from {system}; rewriting it from memory");
+                return Some((SnapshotSource::Memory, shared.state().n_bytes));
             }
         }
     }
@@ -235,12 +235,12 @@ impl Desk {
         self.health.pulse().snapshot(manifest.wall_ms);
     }
 
-    fn take(&self, shared: &Shared<State>, source: Source) -> Result<Manifest, String> {
+    fn take(&self, shared: &Shared<State>, source: SnapshotSource) -> Result<Manifest, String> {
         let Self { backend, limits, .. } = self;
         let (before, before_at) = snapshot::find(&**backend)?;
         let (origin, bytes) = match source {
-            Source::Store(seq) => self.read(before.as_ref(), seq)?,
-            Source::Memory => Self::remembered(shared)?,
+            SnapshotSource::Store(seq) => self.read(before.as_ref(), seq)?,
+            SnapshotSource::Memory => Self::remembered(shared)?,
         };
         let manifest = Manifest::new(&origin, &bytes, before.map(|before| before.name));
         if mutant!(TrimBeforeManifest) {
@@ -307,6 +307,6 @@ impl Desk {
         let value = value::encode(manifest);
         let put = self.backend.put_manifest(&self.tenure, &value, before_at);
         let put = put.map_err(|failure| failure.to_string())?;
-        put.ok_or_else(|| "the seat is lost, or somebody else has taken a snapshot".into())
+        put.ok_or_else(|| "leadership was lost, or another process took a snapshot".into())
     }
 }

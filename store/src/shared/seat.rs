@@ -37,7 +37,7 @@ const LIVE_AFTER: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The id of the store, decoded and as bytes.
-struct Known {
+struct KnownStore {
     id: Id,
     bytes: Vec<u8>,
 }
@@ -53,7 +53,7 @@ pub struct SharedSeat {
     follower: Option<Follower>,
     /// Events that the follower read during a takeover that then failed. They have not been reported yet.
     untold: Vec<Told>,
-    id: Option<Known>,
+    id: Option<KnownStore>,
     leader: Option<Leader>,
     /// The random instance id of the data directory.
     instance: String,
@@ -76,7 +76,7 @@ pub struct SharedSeat {
     trouble: Option<(String, Duration)>,
     health: Arc<Health>,
     space: Option<SpaceWatcher>,
-    /// How long it does not lead again after the other servers could not reach it.
+    /// How long this node does not lead again after other servers could not reach it as leader.
     back_off: Arc<Mutex<BackOff>>,
 }
 
@@ -135,7 +135,7 @@ impl SharedSeat {
         let (id, bytes) = self.reading().id_of(noted.as_ref())?;
         // Knowledge of another generation does not apply to this one.
         self.may_lead &= self.id.as_ref().is_some_and(|known| known.bytes == bytes);
-        self.id = Some(Known { id: id.clone(), bytes });
+        self.id = Some(KnownStore { id: id.clone(), bytes });
         if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
             return Err(init::foreign(self.folder.path(), &*self.backend, noted, &id));
         }
@@ -192,9 +192,8 @@ impl SharedSeat {
         match broken {
             Broken::Another(why) => self.put_back(why),
             Broken::Damaged(why) => Error::Refused(format!(
-                "the store under {} is damaged in {}: {why}. A server that leads puts back within {} seconds what is \
-                 missing; if nobody leads, or it is still damaged then, restore a backup (leasehold restore BACKUP \
-                 --store ...)",
+                "the store under {} is damaged in {}: {why}. A leader rewrites missing data within {} seconds; if \
+                 there is no leader, or the damage remains, restore a backup (leasehold restore BACKUP --store ...)",
                 self.backend.location(),
                 self.backend.system(),
                 self.options.snapshots.check_every.as_secs(),
@@ -213,12 +212,12 @@ impl SharedSeat {
         });
         let id = self.id.as_ref().map(|known| &*known.bytes);
         if let Err(error) = self.backend.note_rewound(&text, id) {
-            tracing::error!(%error, "could not record that the store was rolled back");
+            tracing::error!(%error, "cannot record that the store was rolled back");
         }
         let (location, system) = (self.backend.location(), self.backend.system());
         Error::Refused(format!(
-            "the store under {location} is not what it was: {why}. Was {system} restored from a snapshot? Nobody leads \
-             until an operator has looked at it: see `leasehold restore --store`"
+            "the store under {location} was rolled back or replaced: {why}. Was {system} restored from a snapshot? No \
+             server leads until you run `leasehold restore --store`"
         ))
     }
 
@@ -242,7 +241,7 @@ impl SharedSeat {
     /// Notes that this record is durable, and when it was received, possibly by an earlier process of this node.
     fn note(&mut self, place: Place, received: Option<u64>) {
         self.presence.iter().for_each(|presence| presence.came_to(place.seq));
-        let Some(Known { id, .. }) = &self.id else { return };
+        let Some(KnownStore { id, .. }) = &self.id else { return };
         let (boot, now) = receipt(&*self.clock);
         self.memory.note(id, place, (boot, received.unwrap_or(now)));
     }
@@ -252,18 +251,19 @@ impl SharedSeat {
         if look.is_rewound {
             let system = self.backend.system();
             let why = format!(
-                "{system} was put back to an earlier state: nobody may lead before `leasehold restore --store`"
+                "{system} was rolled back to an earlier state; no server can lead until you run `leasehold restore \
+                 --store`"
             );
             return self.troubled(why);
         }
         if let Some(moved_to) = look.moved_to() {
-            return self.troubled(format!("the store has moved to {moved_to}: nobody may lead"));
+            return self.troubled(format!("the store has moved to {moved_to}; no server can lead"));
         }
         let is_vacant = look.leader.is_none() && is_whole;
         if is_vacant && (look.is_paused || drained.is_some()) {
             let what =
                 if drained.is_some() { "this server is drained" } else { "the servers are paused" };
-            let why = format!("nobody leads, and {what} (leasehold cluster status)");
+            let why = format!("the cluster has no leader, and {what} (leasehold cluster status)");
             return self.troubled(why);
         }
         if self.options.never_lead {
@@ -272,8 +272,8 @@ impl SharedSeat {
         }
         let is_resting = self.rest_until.is_some_and(|until| pace::now() < until);
         if is_vacant && !self.may_lead {
-            let why = "nobody leads, and this node does not remember how far the journal went: see \
-                       --lead-without-memory";
+            let why = "the cluster has no leader, and this server has no record of how far the journal went; see \
+                --lead-without-memory";
             return self.troubled(why.into());
         }
         self.trouble = None;
@@ -333,7 +333,7 @@ impl Seat for SharedSeat {
             return self.load();
         }
         if head.seq < known.seq || head.seq == known.seq && head.hash != known.hash {
-            let why = format!("its journal ended at {}, and now at {}", known.seq, head.seq);
+            let why = format!("its journal ended at {}, but now ends at {}", known.seq, head.seq);
             return Err(self.put_back(why));
         }
         if look.is_gap(known) {

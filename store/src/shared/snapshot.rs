@@ -93,7 +93,7 @@ impl Manifest {
     ) -> Result<(), String> {
         match backend.put_chunk(tenure, &self.name, chunk) {
             Ok(true) => Ok(()),
-            Ok(false) => Err("the seat is lost".into()),
+            Ok(false) => Err("leadership was lost".into()),
             Err(failure) => Err(failure.to_string()),
         }
     }
@@ -153,7 +153,7 @@ pub(super) fn clean_up(backend: &dyn Backend, tenure: &Tenure, manifest: &Manife
         |name: &String| *name == manifest.name || Some(name) == manifest.previous.as_ref();
     for name in names.into_iter().filter(|name| !is_kept(name)) {
         if let Err(error) = backend.drop_snapshot(tenure, &name, at) {
-            tracing::debug!(%error, "an old snapshot was not deleted");
+            tracing::debug!(%error, "cannot delete an old snapshot");
         }
     }
 }

@@ -161,7 +161,7 @@ impl Store for LeaderStore {
             // them.
             let n_bytes = sent.bytes.len();
             let system = self.backend.system();
-            let why = format!("a record of {n_bytes} bytes is too long for {system}");
+            let why = format!("a record of {n_bytes} bytes is too large for {system}");
             return Err(Error::Fenced(why));
         }
         if mutant!(UnsettledNoted) {

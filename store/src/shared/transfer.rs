@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_base::clock::{Clock, LockClock};
 use leasehold_core::{Limits, invariant};
 
-use super::backend::{Backend, Entry, Failure, Reopened, Replaced, Write};
+use super::backend::{Backend, Entry, BackendFailure, Reopened, Replaced, Write};
 use super::chair::Chair;
 use super::follower::Follower;
 use super::guard::{Guard, Verdict};
@@ -34,7 +34,7 @@ pub struct Checked {
 /// every invariant of the resulting state. Servers can use the store at the same time.
 pub fn check(backend: &dyn Backend, clock: &dyn Clock) -> Result<Checked, Error> {
     let limits = Limits::default();
-    let reading = Reading::of_nobody(backend, clock, &limits);
+    let reading = Reading::without_server(backend, clock, &limits);
     let (id, _) = reading.id()?;
     let read = reading.all(None).map_err(unread)?;
     let (n_records, is_rewound) = (read.n_records(), read.look.is_rewound);
@@ -54,7 +54,8 @@ pub fn restore(backend: &dyn Backend, mut whole: Whole) -> Result<(), Error> {
         init::check_format(backend, id)?;
         if id.store != hex(&whole.store_id) {
             return Err(Error::Refused(format!(
-                "the store under {} is another one than the backup is of ({} and {}): restore it where nothing is",
+                "the store under {} is not the one that the backup was taken from ({} and {}); restore it to an empty \
+                 prefix",
                 backend.location(),
                 id.store,
                 hex(&whole.store_id)
@@ -69,14 +70,14 @@ pub fn restore(backend: &dyn Backend, mut whole: Whole) -> Result<(), Error> {
     let manifest = chair.write(&whole)?;
     let replaces = found.as_ref().map_or(Replaced::WithoutId, |(_, bytes)| Replaced::Store(bytes));
     let id = Id::new(whole.store_id, whole.place.seq, whole.n_restores);
-    let changed = || Error::Refused("the store changed during the operation: try again".into());
+    let changed = || Error::Refused("the store changed during the operation; try again".into());
     chair.put(replaces, &id, manifest, &whole)?.ok_or_else(changed)
 }
 
 /// Returns how often the store was restored, according to the server that noticed that it was rolled back. After that,
 /// the store might not contain the last restore.
 fn remembered_restores(backend: &dyn Backend) -> Result<u64, Error> {
-    let rewound = backend.entries().map_err(Failure::refused)?.rewound;
+    let rewound = backend.entries().map_err(BackendFailure::refused)?.rewound;
     let rewound = rewound.map(|found| serde_json::from_slice::<RewoundValue>(&found));
     // An unreadable value gives no information.
     Ok(rewound.and_then(Result::ok).map_or(0, |rewound| rewound.n_restores))
@@ -102,13 +103,13 @@ impl<'a> Site<'a> {
     /// Reserves the location as a target, if it is empty except for remains of an interrupted attempt.
     pub fn arrive(&self) -> Result<Arrival<'a>, Error> {
         let backend = self.backend;
-        let n_entries = backend.n_entries(false).map_err(Failure::refused)?;
+        let n_entries = backend.n_entries(false).map_err(BackendFailure::refused)?;
         if n_entries > 0 {
             return Err(init::taken(backend, n_entries));
         }
         init::check_apart(backend)?;
         let chair = Chair::take(backend, "migrate", &[Entry::Id, Entry::Head])?;
-        backend.drop_chunks(&chair.tenure).map_err(Failure::refused)?;
+        backend.drop_chunks(&chair.tenure).map_err(BackendFailure::refused)?;
         Ok(Arrival { chair, manifest: None })
     }
 
@@ -117,12 +118,12 @@ impl<'a> Site<'a> {
     pub fn depart(&self, clock: Arc<dyn Clock>) -> Result<(Departure<'a>, Whole), Error> {
         let backend = self.backend;
         let limits = Limits::default();
-        let reading = Reading::of_nobody(backend, &*clock, &limits);
+        let reading = Reading::without_server(backend, &*clock, &limits);
         let (id, _) = reading.id()?;
         let chair = Chair::take(backend, "migrate", &[Entry::Rewound, Entry::Closed])?;
         let Read { follower, look, .. } = reading.all(None).map_err(unread)?;
         if !look.leader.as_ref().is_some_and(|leader| chair.tenure.is(leader)) {
-            return Err(Error::Refused("the seat was lost: try again".into()));
+            return Err(Error::Refused("leadership was lost; try again".into()));
         }
         let guard = Guard { tenure: chair.tenure.clone(), head_at: look.head_at() };
         let last = follower.moment(NODE, clock.boottime());
@@ -139,10 +140,10 @@ impl<'a> Site<'a> {
     /// Undoes a migration from here.
     pub fn reopen(&self) -> Result<(), Error> {
         let location = self.backend.location();
-        match self.backend.reopen().map_err(Failure::refused)? {
+        match self.backend.reopen().map_err(BackendFailure::refused)? {
             Reopened::Done => Ok(()),
             Reopened::Led => Err(Error::Refused(format!(
-                "a server leads the store under {location}: it is open"
+                "the store under {location} is open: it has a leader"
             ))),
             Reopened::NotClosed => {
                 Err(Error::Refused(format!("the store under {location} is not closed")))
@@ -190,7 +191,7 @@ impl Departure<'_> {
                 Ok(verdict) => break verdict,
                 Err(error) if tried == backend.n_tries() => {
                     return Err(Error::Unknown(format!(
-                        "{error}. It is not known whether the store under {} was closed",
+                        "{error}; the store under {} might be closed",
                         backend.location()
                     )));
                 }
@@ -215,7 +216,7 @@ fn whole(id: Id, follower: Follower) -> Result<(Whole, Chain), Error> {
     let last = follower.origin().map(|origin| origin.moment);
     let Follower { mut machine, chain, .. } = follower;
     machine.absorbed();
-    let damaged = || Error::Refused(format!("{:?} is no id of a store", id.store));
+    let damaged = || Error::Refused(format!("{:?} is not a store id", id.store));
     let whole = Whole {
         store_id: unhex(&id.store).ok_or_else(damaged)?,
         generation: id.generation,

@@ -43,11 +43,11 @@ impl Id {
 /// How a node is drained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Drained {
-    /// It does not lead.
+    /// The server does not lead.
     OfLeading,
-    /// It does not lead and takes no new connections.
+    /// The server does not lead and takes no new connections.
     Wholly,
-    /// It does not lead, because other servers could not reach it when it led.
+    /// The server does not lead, because other servers could not reach it when it led.
     Unreached,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct ClosedValue {
     pub(super) moved_to: String,
 }
 
-/// Returns where a store has moved to, as its entry states.
+/// Returns the new location of a store that was migrated, from the value of its `closed` entry.
 pub(super) fn moved_to(found: &[u8]) -> String {
     let value = serde_json::from_slice::<ClosedValue>(found);
     value.map_or_else(|_| "another place".into(), |value| value.moved_to)
@@ -244,7 +244,7 @@ pub(super) fn decode<T: DeserializeOwned>(
 /// Returns the error for an entry whose value cannot have been written by a server.
 pub(super) fn unreadable(backend: &dyn Backend, entry: Entry<'_>, why: &dyn Display) -> String {
     format!(
-        "{}: the value of {} cannot be read: {why}. Nobody but Leasehold may write there (leasehold cluster status)",
+        "{}: cannot read the value of {}: {why}. Only Leasehold may write there (leasehold cluster status)",
         backend.system(),
         backend.name_of(entry)
     )

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_base::pace;
 use leasehold_base::sync::lock;
 
-use super::backend::{Backend, Failure, NodeEntry, Requests};
+use super::backend::{Backend, BackendFailure, NodeEntry, Requests};
 use super::guard::Tenure;
 use super::handover::{BackOff, Judgement, Other, Reports};
 use super::value::{Drained, NodeValue};
@@ -42,7 +42,7 @@ impl Watch {
         &mut self,
         backend: &dyn Backend,
         health: &Health,
-    ) -> Result<Option<Dismissal>, Failure> {
+    ) -> Result<Option<Dismissal>, BackendFailure> {
         if self.handed_over.is_some() {
             return Ok(self.handed_over.clone());
         }
@@ -115,7 +115,7 @@ impl Watch {
     }
 
     /// Keeps this server from leading for a while, so that another server can take over.
-    fn do_not_lead(&self, backend: &dyn Backend, span: Duration) -> Result<(), Failure> {
+    fn do_not_lead(&self, backend: &dyn Backend, span: Duration) -> Result<(), BackendFailure> {
         let lease = backend.grant(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))?;
         // An operator might have made a request in the meantime.
         backend.drain(&self.node, Drained::Unreached.word(), Some(lease), false)
@@ -138,8 +138,7 @@ mod tests {
     }
 
     /// Returns a leader, n1, that its only follower, n2, has not reached for a minute. Tests take turns, because a log
-    /// line that one test writes first, without a subscriber, would stay off for a subscriber that another test
-    /// installs at that moment.
+    /// line that one test writes first, without a subscriber, stays off for the subscriber of another test.
     fn unreached() -> (MutexGuard<'static, ()>, MemoryShared, Watch) {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = lock(&TURN);

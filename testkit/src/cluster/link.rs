@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use leasehold_store::shared::{
-    Backend, Census, Contents, Entries, Entry, Failure, FailureKind, Guard, Journal, LeaderEntry,
+    Backend, Census, Contents, Entries, Entry, BackendFailure, FailureKind, Guard, Journal, LeaderEntry,
     Leadership, Lease, Lifecycle, Look, NodePut, Records, Reopened, Requests, Servers,
     SnapshotChunks, SpaceWatcher, Tenure, Verdict, Versioned, Watching, Write,
 };
@@ -36,7 +36,7 @@ impl Link {
     }
 
     /// Makes a call that concerns a lease.
-    fn pass<T>(&self, call: impl FnOnce(&dyn Backend) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn pass<T>(&self, call: impl FnOnce(&dyn Backend) -> Result<T, BackendFailure>) -> Result<T, BackendFailure> {
         if self.is_cut.load(SeqCst) {
             std::thread::sleep(PAUSE);
             return Err(lost());
@@ -47,8 +47,8 @@ impl Link {
     /// Makes any other call.
     fn speak<T>(
         &self,
-        call: impl FnOnce(&dyn Backend) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        call: impl FnOnce(&dyn Backend) -> Result<T, BackendFailure>,
+    ) -> Result<T, BackendFailure> {
         if self.is_mute.load(SeqCst) {
             std::thread::sleep(PAUSE);
             return Err(lost());
@@ -57,8 +57,8 @@ impl Link {
     }
 }
 
-fn lost() -> Failure {
-    Failure::new(FailureKind::Unknown, "the link is cut")
+fn lost() -> BackendFailure {
+    BackendFailure::new(FailureKind::Unknown, "the link is cut")
 }
 
 fn takes_one(count: &AtomicUsize) -> bool {
@@ -66,15 +66,15 @@ fn takes_one(count: &AtomicUsize) -> bool {
 }
 
 impl Leadership for Link {
-    fn grant(&self, ttl: i64) -> Result<Lease, Failure> {
+    fn grant(&self, ttl: i64) -> Result<Lease, BackendFailure> {
         self.pass(|store| store.grant(ttl))
     }
 
-    fn keep(&self, lease: Lease) -> Result<(), Failure> {
+    fn keep(&self, lease: Lease) -> Result<(), BackendFailure> {
         self.pass(|store| store.keep(lease))
     }
 
-    fn revoke(&self, lease: Lease) -> Result<(), Failure> {
+    fn revoke(&self, lease: Lease) -> Result<(), BackendFailure> {
         self.pass(|store| store.revoke(lease))
     }
 
@@ -83,37 +83,37 @@ impl Leadership for Link {
         value: &[u8],
         lease: Lease,
         unless: &[Entry<'_>],
-    ) -> Result<Option<Tenure>, Failure> {
+    ) -> Result<Option<Tenure>, BackendFailure> {
         self.speak(|store| store.claim(value, lease, unless))
     }
 
-    fn leader(&self) -> Result<Option<LeaderEntry>, Failure> {
+    fn leader(&self) -> Result<Option<LeaderEntry>, BackendFailure> {
         self.speak(|store| store.leader())
     }
 
-    fn clear_leader(&self, found: &LeaderEntry) -> Result<bool, Failure> {
+    fn clear_leader(&self, found: &LeaderEntry) -> Result<bool, BackendFailure> {
         self.speak(|store| store.clear_leader(found))
     }
 }
 
 impl Journal for Link {
-    fn look(&self, from: u64) -> Result<Look, Failure> {
+    fn look(&self, from: u64) -> Result<Look, BackendFailure> {
         self.speak(|store| store.look(from))
     }
 
-    fn records(&self, from: u64) -> Result<Records, Failure> {
+    fn records(&self, from: u64) -> Result<Records, BackendFailure> {
         self.pass(|store| store.records(from))
     }
 
-    fn first_record(&self) -> Result<Option<u64>, Failure> {
+    fn first_record(&self) -> Result<Option<u64>, BackendFailure> {
         self.pass(|store| store.first_record())
     }
 
-    fn id(&self) -> Result<Option<Vec<u8>>, Failure> {
+    fn id(&self) -> Result<Option<Vec<u8>>, BackendFailure> {
         self.speak(|store| store.id())
     }
 
-    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, Failure> {
+    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, BackendFailure> {
         // Only records count. Confirmations are sent all the time.
         let is_record = what.place().is_some();
         self.speak(|store| {
@@ -125,13 +125,13 @@ impl Journal for Link {
         })
     }
 
-    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), Failure> {
+    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), BackendFailure> {
         self.speak(|store| store.note_rewound(value, id))
     }
 }
 
 impl SnapshotChunks for Link {
-    fn manifest(&self) -> Result<Option<Versioned>, Failure> {
+    fn manifest(&self) -> Result<Option<Versioned>, BackendFailure> {
         self.speak(|store| store.manifest())
     }
 
@@ -140,7 +140,7 @@ impl SnapshotChunks for Link {
         tenure: &Tenure,
         value: &[u8],
         before_at: i64,
-    ) -> Result<Option<i64>, Failure> {
+    ) -> Result<Option<i64>, BackendFailure> {
         self.speak(|store| store.put_manifest(tenure, value, before_at))
     }
 
@@ -149,15 +149,15 @@ impl SnapshotChunks for Link {
         tenure: &Tenure,
         snapshot: &str,
         chunk: (u64, &[u8]),
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, BackendFailure> {
         self.speak(|store| store.put_chunk(tenure, snapshot, chunk))
     }
 
-    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, Failure> {
+    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, BackendFailure> {
         self.pass(|store| store.chunks(snapshot, from, is_settled))
     }
 
-    fn snapshots(&self) -> Result<Vec<String>, Failure> {
+    fn snapshots(&self) -> Result<Vec<String>, BackendFailure> {
         self.pass(|store| store.snapshots())
     }
 
@@ -166,11 +166,11 @@ impl SnapshotChunks for Link {
         tenure: &Tenure,
         snapshot: &str,
         manifest_at: i64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BackendFailure> {
         self.speak(|store| store.drop_snapshot(tenure, snapshot, manifest_at))
     }
 
-    fn census(&self, snapshot: &str) -> Result<Census, Failure> {
+    fn census(&self, snapshot: &str) -> Result<Census, BackendFailure> {
         self.speak(|store| store.census(snapshot))
     }
 }
@@ -182,11 +182,11 @@ impl Servers for Link {
         value: &[u8],
         before: Option<&[u8]>,
         lease: Lease,
-    ) -> Result<NodePut, Failure> {
+    ) -> Result<NodePut, BackendFailure> {
         self.speak(|store| store.put_node(name, value, before, lease))
     }
 
-    fn requests(&self) -> Result<Requests, Failure> {
+    fn requests(&self) -> Result<Requests, BackendFailure> {
         self.speak(|store| store.requests())
     }
 
@@ -196,53 +196,53 @@ impl Servers for Link {
         word: &str,
         lease: Option<Lease>,
         replaces: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BackendFailure> {
         self.speak(|store| store.drain(node, word, lease, replaces))
     }
 
-    fn pause(&self) -> Result<(), Failure> {
+    fn pause(&self) -> Result<(), BackendFailure> {
         self.speak(|store| store.pause())
     }
 
-    fn withdraw(&self, node: Option<&str>) -> Result<bool, Failure> {
+    fn withdraw(&self, node: Option<&str>) -> Result<bool, BackendFailure> {
         self.speak(|store| store.withdraw(node))
     }
 
-    fn forget(&self, node: &str) -> Result<(), Failure> {
+    fn forget(&self, node: &str) -> Result<(), BackendFailure> {
         self.speak(|store| store.forget(node))
     }
 
-    fn entries(&self) -> Result<Entries, Failure> {
+    fn entries(&self) -> Result<Entries, BackendFailure> {
         self.speak(|store| store.entries())
     }
 }
 
 impl Lifecycle for Link {
-    fn n_entries(&self, with_chunks: bool) -> Result<u64, Failure> {
+    fn n_entries(&self, with_chunks: bool) -> Result<u64, BackendFailure> {
         self.pass(|store| store.n_entries(with_chunks))
     }
 
-    fn enclosing(&self) -> Result<Option<(String, String)>, Failure> {
+    fn enclosing(&self) -> Result<Option<(String, String)>, BackendFailure> {
         self.speak(|store| store.enclosing())
     }
 
-    fn create(&self, id: &[u8]) -> Result<bool, Failure> {
+    fn create(&self, id: &[u8]) -> Result<bool, BackendFailure> {
         self.speak(|store| store.create(id))
     }
 
-    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), Failure> {
+    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), BackendFailure> {
         self.speak(|store| store.drop_chunks(tenure))
     }
 
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, Failure> {
+    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure> {
         self.speak(|store| store.replace(tenure, contents))
     }
 
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, Failure> {
+    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure> {
         self.speak(|store| store.put_id(id, before, leader))
     }
 
-    fn reopen(&self) -> Result<Reopened, Failure> {
+    fn reopen(&self) -> Result<Reopened, BackendFailure> {
         self.speak(|store| store.reopen())
     }
 }
@@ -280,7 +280,7 @@ impl Backend for Link {
         self.store.describe_members()
     }
 
-    fn tend(&self, every: Duration) -> Result<(), Failure> {
+    fn tend(&self, every: Duration) -> Result<(), BackendFailure> {
         self.pass(|store| store.tend(every))
     }
 

@@ -30,10 +30,10 @@ fn create(limits: &Limits) -> Operation {
         "type": "object",
         "properties": {
             "resource": text(1..=limits.name_bytes_max),
-            "timeout": described(timeout.clone(), "Seconds it lasts from the moment it becomes active."),
-            "ttl": described(timeout, "Another name of `timeout`."),
-            "metadata": {"description": "Any JSON; comes back as it was written."},
-            "user_data": {"description": "Another name of `metadata`."},
+            "timeout": described(timeout.clone(), "Duration in seconds, from the moment it becomes active."),
+            "ttl": described(timeout, "Alias of `timeout`."),
+            "metadata": {"description": "Any JSON; returned unchanged."},
+            "user_data": {"description": "Alias of `metadata`."},
         },
         "required": ["resource"],
         "oneOf": [{"required": ["timeout"]}, {"required": ["ttl"]}],
@@ -60,13 +60,18 @@ fn list() -> Operation {
             "resource",
             json!({"type": "string", "minLength": 1}),
             false,
-            "Only of this resource.",
+            "Only claims of this resource.",
         )
-        .in_query("status", json!({"enum": STATUSES}), false, "Only with this status.")
-        .in_query("ttl", number(), false, "Only with this many seconds left.")
-        .in_query("created", date(), false, "Only made at this time: RFC 2822 or ISO 8601.")
-        .in_query("limit", whole(1..=LIMIT_MAX as u64), false, "At most this many.")
-        .in_query("offset", whole(0..=u64::MAX), false, "Leave out this many.");
+        .in_query("status", json!({"enum": STATUSES}), false, "Only claims with this status.")
+        .in_query("ttl", number(), false, "Only claims with this many seconds left.")
+        .in_query(
+            "created",
+            date(),
+            false,
+            "Only claims created at this time: RFC 2822 or ISO 8601.",
+        )
+        .in_query("limit", whole(1..=LIMIT_MAX as u64), false, "Maximum number of claims.")
+        .in_query("offset", whole(0..=u64::MAX), false, "Number of claims to skip.");
     let bounds = [("minimum", "At least this."), ("maximum", "At most this.")];
     let list = bounds.into_iter().fold(list, |list, (bound, about)| {
         let fields = ["ttl", "active_duration", "waiting_duration"];
@@ -90,9 +95,10 @@ fn on_claim(method: &'static str, id: &str, summary: &str) -> Operation {
 
 fn look(app: &App) -> Operation {
     let longest = super::wire::seconds(claim::wait_max(&app.limits));
-    let about =
-        format!("Answer when it waits no more, or after this many seconds, at most {longest}.");
-    on_claim("get", "lookAtClaim", "Look at a claim, or wait for it")
+    let about = format!(
+        "Respond when the claim no longer waits, or after this many seconds, at most {longest}."
+    );
+    on_claim("get", "lookAtClaim", "Read a claim, or wait for it")
         .in_query("wait", json!({"type": "number", "minimum": 0}), false, &about)
         .answer::<ClaimBody>(200, "The claim.")
         .refuse::<Message>(&[503])
@@ -106,17 +112,17 @@ fn change(method: &'static str, app: &App) -> Operation {
         "type": "object",
         "properties": {
             "status": {"enum": settable},
-            "ttl": described(time.clone(), "Seconds an active claim lasts from now."),
-            "timeout": described(time, "Seconds it lasts from the moment it becomes active."),
+            "ttl": described(time.clone(), "Duration of an active claim in seconds, from now."),
+            "timeout": described(time, "Duration in seconds, from the moment it becomes active."),
         },
         "minProperties": 1,
         "maxProperties": 1,
         "additionalProperties": false,
     });
-    on_claim(method, &format!("{method}Claim"), "Change one thing about a claim")
+    on_claim(method, &format!("{method}Claim"), "Change one property of a claim")
         .body_like(body)
         .answer::<ClaimBody>(200, "The claim, changed.")
-        .answer_empty(204, "The claim is over.")
+        .answer_empty(204, "The claim has ended.")
         .refuse::<Conflict>(&[409])
         .refuse::<Message>(BODY)
 }

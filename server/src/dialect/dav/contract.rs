@@ -20,33 +20,33 @@ pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
     };
     let conditional = |operation: Operation| {
         ["If", "If-Match", "If-None-Match"].into_iter().fold(operation, |operation, name| {
-            operation.header(name, json!({"type": "string"}), "Only if this holds.")
+            operation.header(name, json!({"type": "string"}), "Only if this condition holds.")
         })
     };
     let read = refuse(on("get", "davRead", "Read a file"), &[404, 417])
         .answer_bytes(412, "A condition does not hold.")
-        .answer_bytes(416, "There is no such part.")
+        .answer_bytes(416, "The range does not exist.")
         .answer_bytes(200, "The content.")
-        .answer_bytes(206, "The part of it that was asked for.")
+        .answer_bytes(206, "The requested range.")
         .answer_header(206, "Content-Range")
-        .answer_empty(304, "You have it already.");
+        .answer_empty(304, "Your copy is current.");
     let write = conditional(on("put", "davWrite", "Write a file")).body_bytes();
     let write = refuse(write, &[405, 408, 409, 412, 413, 415, 417, 423, 507])
-        .answer_empty(201, "It is there, durably.")
-        .answer_empty(204, "It has another content now.");
+        .answer_empty(201, "It is stored.")
+        .answer_empty(204, "It has new content.");
     let write = [201, 204].into_iter().fold(write, |write, status| {
         write.answer_header(status, "ETag").answer_header(status, "Last-Modified")
     });
     let remove =
-        conditional(on("delete", "davRemove", "Remove a file, or a folder with all in it"));
+        conditional(on("delete", "davRemove", "Remove a file, or a folder with its content"));
     let remove = refuse(remove, &[404, 409, 412, 417, 423, 507])
-        .answer_empty(204, "It is gone, and so are the locks on it whose tokens were shown.");
+        .answer_empty(204, "It is removed, with the locks whose tokens were sent.");
     Chapter::new("dav", about).with([read, write, remove])
 }
 
 /// Adds error responses, which have an XML body.
 fn refuse(operation: Operation, statuses: &[u16]) -> Operation {
     statuses.iter().fold(operation, |operation, status| {
-        operation.answer_text(*status, "application/xml", "What is wrong, as a DAV: error element.")
+        operation.answer_text(*status, "application/xml", "The error, as a DAV: error element.")
     })
 }

@@ -10,7 +10,7 @@ use leasehold_core::{Extend, Limits, Span};
 use leasehold_engine::Undelivered;
 use roxmltree::Node;
 
-use super::active::{Active, Note, covering, governing, new_secret, note_wrong_token};
+use super::active::{Active, Note, covering, governing, new_secret, note_wrong_token, secrets};
 use super::error::Refusal;
 use super::hold::{self, Hold};
 use super::place::href;
@@ -25,7 +25,7 @@ use crate::door;
 const OWNER_CHARS: usize = 64;
 
 /// The lock that a client requests.
-struct Wanted {
+struct RequestedLock {
     scope: Scope,
     /// The `owner` element of the client, as XML and as text.
     owner: Option<(String, String)>,
@@ -58,7 +58,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
     found.as_ref().map_or(Ok(()), |found| asked.check_kind(found))?;
     let is_folder = matches!(found, Some(Found::Folder));
     if found.is_none() && asked.says_folder {
-        let why = "there is no such folder, and a path that ends with / is no file's; MKCOL makes a folder";
+        let why = "there is no such folder, and a path that ends with / cannot be a file; MKCOL creates a folder";
         return Err(Refusal::conflict(why));
     }
     if !is_folder && of_write(&asked.parts.headers, facts) != Precondition::Holds {
@@ -101,7 +101,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
 async fn take(
     dav: &Dav,
     asked: &Asked,
-    wanted: &Wanted,
+    wanted: &RequestedLock,
     (reach, extent): (Reach, &Extent),
     ttl: Span,
 ) -> Result<(Grip, Option<Undelivered>), Refusal> {
@@ -154,7 +154,7 @@ async fn create(
             }
             Some(Found::Folder) => {
                 let why =
-                    "a folder was made here meanwhile; nothing was locked, repeat the request";
+                    "a folder was created here in the meantime; nothing was locked, repeat the request";
                 return Err(Refusal::conflict(why));
             }
         };
@@ -175,8 +175,7 @@ async fn refresh(dav: &Dav, asked: &Asked, ttl: Span) -> Answer {
     let conditions = hold::conditions(asked)?;
     let tokens: Vec<_> = conditions.tokens().collect();
     let [token] = tokens[..] else {
-        let why =
-            "LOCK without a body refreshes a lock: it needs the header If with the one token of it";
+        let why = "LOCK without a body refreshes a lock and needs its token in the header If";
         return Err(Refusal::invalid(why));
     };
     let Some(mut active) = own(dav, asked, token).await? else {
@@ -193,7 +192,8 @@ async fn refresh(dav: &Dav, asked: &Asked, ttl: Span) -> Answer {
 }
 
 fn no_such_lock() -> Refusal {
-    let why = "no lock of yours on this has the token in the header If; it may have expired";
+    let why =
+        "you hold no lock on this path with the token in the header If; it might have expired";
     Refusal::precondition(why).named("lock-token-matches-request-uri")
 }
 
@@ -203,17 +203,19 @@ pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
     let token =
         token.to_str().ok().and_then(|text| text.trim().strip_prefix('<')?.strip_suffix('>'));
     let token = token.ok_or_else(|| Refusal::invalid("Lock-Token must be <TOKEN>"))?;
-    let all = covering(dav, &asked.caller, &asked.path).await?;
+    let all = covering(dav, &asked.caller, &asked.path, &secrets([token])).await?;
     let found = all.into_iter().find(|active| active.token() == token);
     if !found.as_ref().is_some_and(|active| active.is_usable(&asked.caller)) {
         note_wrong_token(dav, &asked.caller, &asked.path, ("release", token)).await;
     }
     let Some(active) = found else {
-        let why = "no lock on this has this token; it may have expired";
+        let why = "no lock on this path has this token; it might have expired";
         return Err(Refusal::conflict(why).named("lock-token-matches-request-uri"));
     };
     if !active.is_usable(&asked.caller) {
-        return Err(Refusal::forbidden("the lock is another principal's, or was taken otherwise"));
+        return Err(Refusal::forbidden(
+            "another principal holds the lock, or it was acquired through another protocol",
+        ));
     }
     active.grip(&dav.app).release(&dav.app, &asked.caller).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -221,7 +223,7 @@ pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
 
 /// Returns the caller's lock with this token, if it covers the requested path.
 async fn own(dav: &Dav, asked: &Asked, token: &str) -> Result<Option<Active>, Refusal> {
-    let all = covering(dav, &asked.caller, &asked.path).await?;
+    let all = covering(dav, &asked.caller, &asked.path, &secrets([token])).await?;
     let is_own = |active: &Active| active.token() == token && active.is_usable(&asked.caller);
     Ok(all.into_iter().find(is_own))
 }
@@ -236,7 +238,7 @@ fn shown(dav: &Dav, status: StatusCode, active: &Active) -> Response {
     (status, headers, body).into_response()
 }
 
-fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Wanted, Refusal> {
+fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<RequestedLock, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "lockinfo") {
         return Err(Refusal::invalid("the body of LOCK must be a lockinfo element of DAV:"));
@@ -253,7 +255,7 @@ fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Wanted
         return Err(Refusal::invalid("lockinfo needs locktype with write"));
     }
     let owner = xml::child(root, "owner").map(|owner| named(owner, bytes_max)).transpose()?;
-    Ok(Wanted { scope, owner })
+    Ok(RequestedLock { scope, owner })
 }
 
 fn named(owner: Node<'_, '_>, bytes_max: usize) -> Result<(String, String), Refusal> {

@@ -27,7 +27,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use leasehold_auth::{Caller, Denied, Permitted};
+use leasehold_auth::{Caller, Permitted};
 use leasehold_core::Span;
 use leasehold_engine as engine;
 
@@ -37,6 +37,7 @@ use super::files::read::{self, Unserved};
 use super::query;
 use crate::app::App;
 use crate::content::{FilePath, Found, Store, ToRead};
+use crate::dialect::RequestFailure;
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use crate::http::shares::Client;
@@ -228,7 +229,7 @@ async fn get(dav: &Dav, asked: Asked) -> Answer {
     match found.ok_or_else(Refusal::missing)? {
         Found::Folder => {
             let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
-            Ok((kind, "This is a folder: PROPFIND with Depth: 1 says what is in it.\n")
+            Ok((kind, "This is a folder: PROPFIND with Depth: 1 lists its content.\n")
                 .into_response())
         }
         Found::File(facts, content) => {
@@ -257,6 +258,6 @@ async fn to_completion<T: Send + 'static>(
 }
 
 /// Renders a request that was denied as an error response of this dialect.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    Refusal::from(denied).into_response()
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    Refusal::from(failure).into_response()
 }

@@ -49,7 +49,7 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
 }
 
 /// Source and target of `COPY` and `MOVE`.
-struct Way {
+struct Transfer {
     to: FilePath,
     /// The source is a folder.
     is_folder: bool,
@@ -59,7 +59,7 @@ struct Way {
     _admitted: Option<Sending>,
 }
 
-impl Way {
+impl Transfer {
     async fn of(dav: &Dav, asked: &Asked, is_copy: bool) -> Result<Self, Refusal> {
         let (to, says_folder) = place::destination(&asked.parts)?;
         let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
@@ -73,22 +73,19 @@ impl Way {
             return Err(Refusal::forbidden("source and Destination are the same"));
         }
         if asked.path.contains(&to) || to.contains(&asked.path) {
-            return Err(Refusal::forbidden(
-                "neither of source and Destination can be in the other",
-            ));
+            return Err(Refusal::forbidden("source and Destination cannot contain each other"));
         }
         not_root(&to)?;
         let target = asked.caller.permit(ToWrite::new(&dav.app, to.clone()))?;
         let there = dav.find(&target.to_read()).await?;
         if there.is_some() && !overwrites(asked)? {
-            let why =
-                "there is something at the Destination, and Overwrite is F; nothing was changed";
+            let why = "the Destination exists, and Overwrite is F; nothing was changed";
             return Err(Refusal::precondition(why));
         }
         let is_folder = matches!(found, Found::Folder);
         // The protocol permits replacing an existing folder by a file.
         if says_folder && !is_folder && !matches!(there, Some(Found::Folder)) {
-            let why = "Destination ends with / and so is a folder's, but the source is a file";
+            let why = "Destination ends with / like a folder, but the source is a file";
             return Err(Refusal::conflict(why));
         }
         let replaces_folder = there.map(|there| matches!(there, Found::Folder));
@@ -121,7 +118,7 @@ pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
         Some(Depth::Zero) => false,
         Some(Depth::One) => return Err(Refusal::invalid("Depth of COPY must be 0 or infinity")),
     };
-    let way = Way::of(dav, &asked, true).await?;
+    let way = Transfer::of(dav, &asked, true).await?;
     if way.is_folder && is_deep {
         check_members(dav, &asked.caller, Right::FilesRead, &asked.path).await?;
     }
@@ -157,7 +154,7 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
     }
     not_root(&asked.path)?;
     let from = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
-    let way = Way::of(dav, &asked, false).await?;
+    let way = Transfer::of(dav, &asked, false).await?;
     if way.is_folder {
         check_members(dav, &asked.caller, Right::FilesWrite, &asked.path).await?;
     }
@@ -206,7 +203,7 @@ fn done(is_new: bool) -> Response {
 fn not_root(path: &FilePath) -> Result<(), Refusal> {
     match path.segments().next() {
         Some(_) => Ok(()),
-        None => Err(Refusal::forbidden("the topmost folder can be neither removed nor replaced")),
+        None => Err(Refusal::forbidden("the root folder cannot be removed or replaced")),
     }
 }
 
@@ -246,7 +243,7 @@ fn too_many(error: content::Error, n_max: usize) -> Refusal {
 
 fn hidden(right: Right) -> String {
     format!(
-        "there is something in the folder that you have no right to ({right}); nothing was changed"
+        "the folder contains files or folders that you have no right to ({right}); nothing was changed"
     )
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
         return Err(Refusal::invalid("Content-Range is not supported: send the whole file"));
     }
     if asked.says_folder {
-        let why = "a path that ends with / is a folder's, and only files have a content; MKCOL makes a folder";
+        let why = "a path that ends with / is a folder, and only files have content; MKCOL creates a folder";
         return Err(Refusal::conflict(why));
     }
     upload::check_coding(headers)
@@ -57,7 +57,7 @@ async fn publish(
     let _turn = dav.store.turn(&path).await;
     let is_new = check(&dav, &path, &asked.parts.headers).await?;
     if is_new && !was_new {
-        let why = "the file was removed meanwhile; nothing was changed, repeat the request";
+        let why = "the file was removed in the meantime; nothing was changed, repeat the request";
         return Err(Refusal::conflict(why));
     }
     if is_new {
@@ -80,7 +80,7 @@ async fn check(dav: &Dav, path: &Permitted<ToWrite>, headers: &HeaderMap) -> Res
     let facts = match dav.find(&path.to_read()).await? {
         Some(Found::File(facts, _)) => Some(facts),
         Some(Found::Folder) => {
-            let why = "there is a folder of this name, and only files have a content";
+            let why = "a folder has this name, and only files have content";
             return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
         }
         None => None,
@@ -103,7 +103,7 @@ pub(super) async fn make_folder(dav: &Dav, asked: Asked, body: Body) -> Answer {
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     if dav.find(&path.to_read()).await?.is_some() {
-        let why = "there is a file or folder of this name already";
+        let why = "a file or folder with this name exists already";
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
     }
     dav.check_parent(&asked).await?;
@@ -124,7 +124,7 @@ pub(super) async fn make_folder(dav: &Dav, asked: Asked, body: Body) -> Answer {
     });
     match made.await? {
         true => Ok(created()),
-        false => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the folder is there already")),
+        false => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the folder exists already")),
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) async fn revoke(State(files): State<Files>, caller: Caller, uri: Uri)
     let path = FilePath::parse(raw)?;
     let lock = path.lock(&files.app);
     let target = Target::Lock(lock.clone());
-    let revoke = Revoke { target, reason: "taken away by an admin".into() };
+    let revoke = Revoke { target, reason: "revoked by an admin".into() };
     let ended = files.app.engine.ask(caller.permit(revoke)?).await??;
     if ended.is_empty() {
         return Err(Refusal::no_lock());

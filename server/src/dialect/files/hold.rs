@@ -268,7 +268,7 @@ fn refused(app: &App, obstacle: Obstacle) -> Refusal {
 fn in_grace(app: &App, owner: &Owner, expired_at: Timestamp, grace_until: Timestamp) -> Locked {
     let owner = (&*owner.instance, owner::vouched(owner));
     let mut locked = Locked::new(app, owner, expired_at, Some(grace_until));
-    locked.message = "This file is kept for the session that edited it last";
+    locked.message = "This file is reserved for the session that edited it last";
     locked
 }
 

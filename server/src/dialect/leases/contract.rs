@@ -17,8 +17,8 @@ const LEASE: (&str, &str) = ("lease", "$response.body#/lease_id");
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("leases", "LS-SPEC-001: leases of a tenant's locks");
-    let health = Operation::new("get", "/health", "health", "Is the server well?")
-        .answer::<Health>(200, "The server is well.");
+    let health = Operation::new("get", "/health", "health", "Is the server healthy?")
+        .answer::<Health>(200, "The server is healthy.");
     let chapter = bounded(chapter, app).with(leases()).with(locks(app));
     chapter.guarded::<Failure>().with([health])
 }
@@ -62,11 +62,16 @@ fn locks(app: &App) -> [Operation; 2] {
         Operation::new(method, path, id, summary).in_path("lock", name, "The `lock_key`.")
     };
     [
-        on_lock("get", "", "lookAtLease", "Look at a lock")
-            .in_query("tenant_id", text(1..=wire::tenant_bytes_max(app)), true, "Whose lock it is.")
-            .answer::<LockState>(200, "The state of the lock; also of one that was never used.")
+        on_lock("get", "", "lookAtLease", "Read a lock")
+            .in_query(
+                "tenant_id",
+                text(1..=wire::tenant_bytes_max(app)),
+                true,
+                "The tenant of the lock.",
+            )
+            .answer::<LockState>(200, "The state of the lock, even if it was never used.")
             .refuse::<Failure>(&[400, 500, 503]),
-        on_lock("post", "/force-release", "forceRelease", "Release a lock by force")
+        on_lock("post", "/force-release", "forceRelease", "Force the release of a lock")
             .header("x-role", json!({"type": "string"}), "Must be `ADMIN`.")
             .body::<ForceReleaseRequest>()
             .answer::<LockState>(200, "The lock, with the lease that was released by force.")

@@ -71,7 +71,7 @@ impl Claimed {
         if named.all(|named| named.as_bytes() == owner_id.as_bytes()) {
             return Ok(());
         }
-        let why = "owner_id: is not who x-owner-id says is asking";
+        let why = "owner_id: must be the same as x-owner-id";
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
     }
 

@@ -17,64 +17,70 @@ const ANY: &[u16] = &[400, 500, 503];
 const JSON: &[u16] = &[408, 413, 415];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
-    let about = "Git LFS: locks of files, and objects by the basic transfer. The name of a repository may have \
-                 slashes. Transfers are never answered 401, whoever asks";
+    let about = "Git LFS: locks of files, and objects with the basic transfer. The name of a repository can contain \
+        slashes. Transfers never return 401";
     let name_max = app.limits.name_bytes_max;
     let on = move |method, path: &str, id: &str, summary: &str| {
         Operation::new(method, format!("/lfs/{{repository}}{path}"), id, summary)
             .in_path("repository", text(1..=name_max), "The name of the repository.")
             .refuse::<Failure>(ANY)
     };
-    let list = on("get", "/locks", "listLfsLocks", "The files that are locked")
+    let list = on("get", "/locks", "listLfsLocks", "List locked files")
         .query::<Params>()
-        .answer::<Locks>(200, "These, whoever has them and through whichever dialect.")
+        .answer::<Locks>(200, "These locks, of all holders and protocols.")
         .refuse::<Failure>(&[422]);
     let create = on("post", "/locks", "createLfsLock", "Lock a file")
         .body::<LockRequest>()
-        .answer::<LockAnswer>(201, "It is the caller's until it is given back.")
-        .answer::<Failure>(409, "Who has it.")
+        .answer::<LockAnswer>(201, "The caller holds the lock until the release.")
+        .answer::<Failure>(409, "The holder.")
         .refuse::<Failure>(JSON)
         .refuse::<Failure>(&[422]);
-    let verify = on("post", "/locks/verify", "verifyLfsLocks", "Own locks and those of others")
-        .body::<VerifyRequest>()
-        .answer::<Verified>(200, "These.")
-        .refuse::<Failure>(JSON);
+    let verify =
+        on("post", "/locks/verify", "verifyLfsLocks", "List your locks and those of others")
+            .body::<VerifyRequest>()
+            .answer::<Verified>(200, "These.")
+            .refuse::<Failure>(JSON);
     let unlock = on("post", "/locks/{id}/unlock", "deleteLfsLock", "Unlock a file")
         .in_path("id", json!({"type": "string"}), "The id of the lock.")
         .body::<UnlockRequest>()
-        .answer::<LockAnswer>(200, "Nobody has it any more.")
-        .answer::<Failure>(403, "It is another's.")
+        .answer::<LockAnswer>(200, "The lock is no longer held.")
+        .answer::<Failure>(403, "Another client holds it.")
         .refuse::<Failure>(JSON)
         .refuse::<Failure>(&[404]);
-    let batch = on("post", "/objects/batch", "batchLfs", "Ask how to move objects")
+    let batch = on("post", "/objects/batch", "batchLfs", "Request transfers of objects")
         .body::<BatchRequest>()
         .answer::<Batch>(
             200,
-            "What to do with each: nothing, if it has neither actions nor an error.",
+            "What to do with each object: nothing, if it has neither actions nor an error.",
         )
         .refuse::<Failure>(JSON)
         .refuse::<Failure>(&[422]);
     let object = |method, path, id, summary| {
         on(method, path, id, summary)
             .in_path("oid", json!({"type": "string"}), "The SHA-256 of its content.")
-            .header("X-Leasehold-Ticket", json!({"type": "string"}), "As the batch said.")
-            .answer::<Failure>(403, "Nobody knows who asks, or they may not.")
+            .header("X-Leasehold-Ticket", json!({"type": "string"}), "As in the batch response.")
+            .answer::<Failure>(403, "Missing credential, or missing right.")
             .refuse::<Failure>(&[404, 422])
     };
-    let stored = object("post", "/objects/{oid}/verify", "verifyLfsObject", "Is an object there?")
-        .body::<Object>()
-        .answer_object(200, "It is.")
-        .refuse::<Failure>(JSON);
+    let stored = object(
+        "post",
+        "/objects/{oid}/verify",
+        "verifyLfsObject",
+        "Check whether an object exists",
+    )
+    .body::<Object>()
+    .answer_object(200, "It is.")
+    .refuse::<Failure>(JSON);
     let download = object("get", "/objects/{oid}", "downloadLfsObject", "Download an object")
         .header("Range", json!({"type": "string"}), "One part of it: `bytes=0-99`.")
         .answer_bytes(200, "The content.")
-        .answer_bytes(206, "The part of it that was asked for.")
+        .answer_bytes(206, "The requested range.")
         .answer_header(206, "Content-Range")
-        .answer_empty(304, "You have it already.")
+        .answer_empty(304, "Your copy is current.")
         .refuse::<Failure>(&[412, 416]);
     let upload = object("put", "/objects/{oid}", "uploadLfsObject", "Upload an object")
         .body_bytes()
-        .answer_object(200, "It is there, durably.")
+        .answer_object(200, "It is stored.")
         .refuse::<Failure>(&[408, 413, 507]);
     Chapter::new("lfs", about)
         .with([list, create, verify, unlock, batch, download, upload, stored])

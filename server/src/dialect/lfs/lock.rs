@@ -63,7 +63,7 @@ fn refused(
         other => return other.into(),
     };
     let Some(held) = Held::of(*holding) else {
-        return Refusal::locked(format!("others wait for the lock of {path}"), None);
+        return Refusal::locked(format!("other clients wait for the lock of {path}"), None);
     };
     let why = match is_own(&held) {
         true => {
@@ -108,8 +108,8 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
         done.map(drop)
     } else {
         let remedy = match caller.check(right, &lease.lock) {
-            Ok(()) => "--force takes it away",
-            Err(_) => "only they, or whoever has the right to take locks away, can unlock it",
+            Ok(()) => "--force revokes it",
+            Err(_) => "only they, or a user with the right revoke, can unlock it",
         };
         let why = format!("{path} is locked by {}; {remedy}", held.in_words(app));
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));

@@ -128,7 +128,7 @@ pub(super) async fn verify(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
     let found = lfs.store.blocking(move |content| content.find(&path)).await?;
     let Some(Found::File(facts, _)) = found else { return Err(Refusal::no_object()) };
     if object.oid != oid.as_str() {
-        let why = format!("the body is about another object than the path, {}", oid.as_str());
+        let why = format!("the object in the body is not the object in the path, {}", oid.as_str());
         return Err(Refusal::unprocessable(why));
     }
     if u64::try_from(object.size) != Ok(facts.size) {

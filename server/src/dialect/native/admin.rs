@@ -30,7 +30,7 @@ pub(super) async fn backup(
             Ok((StatusCode::CREATED, Json(taken)))
         }
         Ok(Err(Error::Running)) => {
-            let why = "another backup is being taken; ask again";
+            let why = "another backup is in progress; try again";
             Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why))
         }
         Ok(Err(Error::Failed(error))) => {
@@ -53,6 +53,6 @@ pub(super) async fn auth(
 }
 
 fn failed(why: String) -> Refusal {
-    let why = format!("no backup was taken: {why}");
+    let why = format!("backup failed: {why}");
     Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, Code::BackupFailed, why)
 }

@@ -49,51 +49,52 @@ fn locks(limits: &Limits) -> Vec<Operation> {
             .query::<ListParams>()
             .answer::<LockList>(200, "A page of locks.")
             .refuse::<Failure>(NO_BODY),
-        on_lock("get", "", "lookAtLock", "Look at a lock")
-            .answer::<LockState>(200, "The state of the lock; also of one that was never used.")
+        on_lock("get", "", "lookAtLock", "Read a lock")
+            .answer::<LockState>(200, "The state of the lock, even if it was never used.")
             .refuse::<Failure>(NO_BODY),
         on_lock("post", "/acquire", "acquire", "Acquire a lock, or wait for it")
             .about(
-                "`ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with \
-                 exclusive leases only. Repeat a request that was not answered with the same `request_id`.",
+                "`ttl_ms` is optional only with a `session_id`. `limit` cannot be combined with `mode`, and \
+                 `grace_ms` needs an exclusive lease. If a request gets no response, repeat it with the same \
+                 `request_id`.",
             )
             .body::<AcquireRequest>()
             .answer::<Acquired>(200, "The lock is acquired.")
             .next_with(200, "renew", &[LOCK], proof(json!({"extend_by_ms": 1000})))
             .next_with(200, "release", &[LOCK], proof(json!({})))
             .answer::<NotAcquired>(409, "The lock is held, reserved or waited for.")
-            .answer::<Failure>(409, "The `request_id` or `limit` does not fit what was before.")
+            .answer::<Failure>(409, "The `request_id` or `limit` conflicts with an earlier request.")
             .refuse::<Failure>(BODY)
             .refuse::<Failure>(&[404, 429]),
         on_lock("post", "/renew", "renew", "Renew a lease")
             .body::<RenewRequest>()
             .answer::<Renewed>(200, "The lease is renewed.")
             .answer::<NotRenewed>(409, "Lease not found, expired, or owned by another client.")
-            .answer::<Failure>(409, "The `request_id` was used for something else.")
+            .answer::<Failure>(409, "The `request_id` was used for another request.")
             .refuse::<Failure>(BODY),
         on_lock("post", "/release", "release", "Release a lock")
             .body::<ReleaseRequest>()
             .answer::<Released>(200, "The lock is free, or granted to the next waiter.")
             .answer::<NotReleased>(409, "Lease not found, expired, or owned by another client.")
-            .answer::<Failure>(409, "The `request_id` was used for something else.")
+            .answer::<Failure>(409, "The `request_id` was used for another request.")
             .refuse::<Failure>(BODY),
         on_lock("post", "/revoke", "revoke", "Revoke all leases of a lock")
             .body::<RevokeRequest>()
             .answer::<Revoked>(200, "The leases that were revoked.")
             .refuse::<Failure>(BODY),
-        on_lock("get", "/history", "historyOfLock", "What happened to a lock")
+        on_lock("get", "/history", "historyOfLock", "Read the history of a lock")
             .query::<HistoryParams>()
             .answer::<History>(200, "A page of events, newest first.")
             .refuse::<Failure>(&[400, 500]),
-        on_lock("post", "/cancel", "cancelOne", "End one's own wait for a lock")
+        on_lock("post", "/cancel", "cancelOne", "End your own wait for a lock")
             .body::<CancelRequest>()
-            .answer::<Cancelled>(200, "Whether there was a wait to end.")
+            .answer::<Cancelled>(200, "Whether there was a wait.")
             .answer::<Failure>(409, "The `request_id` belongs to a wait for another lock.")
             .refuse::<Failure>(BODY),
-        on_lock("post", "/watch", "watchLease", "Be told when one's own lease ends")
+        on_lock("post", "/watch", "watchLease", "Watch your own lease")
             .about(
-                "A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. \
-                 The lease's proof is all it needs.",
+                "An event stream: `watching` first, `ended` last. A server that cannot reach its store ends it with \
+                 `stale`. The lease's proof is sufficient.",
             )
             .body::<WatchLeaseRequest>()
             .answer_events::<LeaseEnd, WatchedLease>(200, "Server-Sent Events.")
@@ -108,14 +109,20 @@ fn operator() -> Vec<Operation> {
             .answer::<Maintenance>(200, "Whether it is on.")
     };
     vec![
-        Operation::new("post", "/v1/revoke", "revokeAll", "Revoke everything somebody has")
-            .about("Exactly one of `owner`, `session` and `principal`. In slices, not in one step.")
-            .body::<RevokeAllRequest>()
-            .answer::<RevokedAll>(200, "What was revoked, or would be.")
-            .refuse::<Failure>(BODY),
-        maintenance("get", "lookAtMaintenance", "Is maintenance on?").refuse::<Failure>(&[503]),
-        maintenance("put", "setMaintenance", "Begin maintenance or end it")
-            .about("While it is on, nothing can be acquired. Renewals and releases work.")
+        Operation::new(
+            "post",
+            "/v1/revoke",
+            "revokeAll",
+            "Revoke all leases of an owner, session or principal",
+        )
+        .about("Exactly one of `owner`, `session` and `principal`. In slices, not in one step.")
+        .body::<RevokeAllRequest>()
+        .answer::<RevokedAll>(200, "What was revoked, or would be.")
+        .refuse::<Failure>(BODY),
+        maintenance("get", "lookAtMaintenance", "Read the maintenance mode")
+            .refuse::<Failure>(&[503]),
+        maintenance("put", "setMaintenance", "Start or end maintenance")
+            .about("During maintenance, no lock can be acquired. Renewals and releases work.")
             .body::<MaintenanceRequest>()
             .refuse::<Failure>(BODY),
         Operation::new("get", "/v1/admin/sessions", "listSessions", "List sessions")
@@ -124,7 +131,7 @@ fn operator() -> Vec<Operation> {
             .refuse::<Failure>(NO_BODY),
         Operation::new("delete", "/v1/admin/sessions/{number}", "endSession", "End a session")
             .in_path("number", whole(0..=u64::MAX), "The session's number.")
-            .answer_empty(204, "It is over, and its leases are revoked.")
+            .answer_empty(204, "The session has ended, and its leases are revoked.")
             .refuse::<Failure>(&[400, 404, 503]),
     ]
 }
@@ -136,25 +143,25 @@ fn groups() -> Vec<Operation> {
     vec![
         post("acquire", "acquireAll", "Acquire several locks or none, or wait for all of them")
             .about(
-                "All leases are granted at one instant or none is. While they wait, nobody passes them, so nobody \
-                 waits for ever and no two such requests wait for each other.",
+                "All leases are granted at the same moment, or none is. No other request overtakes a waiting group, \
+                 so no request waits forever and no two groups wait for each other.",
             )
             .body::<AcquireAllRequest>()
             .answer::<AcquiredAll>(200, "All the locks are held.")
-            .answer::<NotAcquired>(409, "The first lock in the way.")
-            .answer::<Failure>(409, "The `request_id` or a `limit` does not fit what was before.")
+            .answer::<NotAcquired>(409, "The first unavailable lock.")
+            .answer::<Failure>(409, "The `request_id` or a `limit` conflicts with an earlier request.")
             .refuse::<Failure>(&[404, 429]),
-        post("renew", "renewAll", "Make several leases last longer, or none")
+        post("renew", "renewAll", "Renew several leases, or none")
             .body::<RenewAllRequest>()
-            .answer::<Renewed>(200, "All of them last until then.")
+            .answer::<Renewed>(200, "All leases are renewed.")
             .answer::<NotRenewedAll>(409, "The first lease that is lost; none was renewed."),
-        post("release", "releaseAll", "Give several locks back")
+        post("release", "releaseAll", "Release several locks")
             .body::<ReleaseAllRequest>()
-            .answer::<ReleasedAll>(200, "What became of each.")
-            .answer::<ReleasedAll>(409, "None was active."),
-        post("cancel", "cancel", "End one's own wait, for one lock or several")
+            .answer::<ReleasedAll>(200, "The result for each lock.")
+            .answer::<ReleasedAll>(409, "No lease was active."),
+        post("cancel", "cancel", "End your own wait, for one lock or several")
             .body::<CancelRequest>()
-            .answer::<Cancelled>(200, "Whether there was a wait to end."),
+            .answer::<Cancelled>(200, "Whether there was a wait."),
     ]
 }
 
@@ -167,18 +174,18 @@ fn proof(mut more: Value) -> Value {
 }
 
 fn history() -> Operation {
-    Operation::new("get", "/v1/history", "history", "What happened to the locks of a namespace")
+    Operation::new("get", "/v1/history", "history", "Read the history of the locks of a namespace")
         .query::<HistoryParams>()
         .answer::<History>(200, "A page of events, newest first.")
         .refuse::<Failure>(&[400, 500])
 }
 
 fn events() -> Operation {
-    Operation::new("get", "/v1/events", "watch", "Watch what happens to locks")
+    Operation::new("get", "/v1/events", "watch", "Watch the events of locks")
         .about(
-            "A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; \
-             `gap` says that something was missed; `stale` that events can be late, because the server cannot reach \
-             the store it shares, and `current` that they no longer are. The data of all three is `reason`.",
+            "A stream until either side ends it. The name of an event is its `kind`; its data is JSON. `gap` means \
+             that events are missing; `stale`, that events can be late, because the server cannot reach its store; \
+             `current`, that they no longer are. The data of all three is `reason`.",
         )
         .query::<WatchParams>()
         .header("Last-Event-ID", json!({"type": "string"}), "The id of the last event seen.")
@@ -189,16 +196,16 @@ fn events() -> Operation {
 fn backup() -> Operation {
     Operation::new("post", "/v1/admin/backup", "takeBackup", "Take a backup")
         .about(
-            "It goes below the server's `backup-dir`; the oldest beyond `backup-keep` are removed.",
+            "The backup is stored in the server's `backup-dir`; the oldest beyond `backup-keep` are removed.",
         )
-        .answer::<BackupTaken>(201, "It was taken, and checked.")
+        .answer::<BackupTaken>(201, "The backup is complete and verified.")
         .answer::<Failure>(409, "The server has no `backup-dir`.")
         .refuse::<Failure>(&[500, 503])
 }
 
 fn auth() -> Operation {
-    Operation::new("get", "/v1/admin/auth", "lookAtAuth", "Which auth file is in force?")
-        .answer::<AuthState>(200, "A hash of it and of all files it names.")
+    Operation::new("get", "/v1/admin/auth", "lookAtAuth", "Read which auth file is active")
+        .answer::<AuthState>(200, "A hash of it and of all files that it names.")
 }
 
 fn sessions() -> Vec<Operation> {
@@ -218,18 +225,18 @@ fn sessions() -> Vec<Operation> {
             .next(201, "closeSession", &[SESSION])
             .refuse::<Failure>(BODY)
             .refuse::<Failure>(&[429]),
-        on_session("get", "", "lookAtSession", "Look at a session")
+        on_session("get", "", "lookAtSession", "Read a session")
             .answer::<SessionOpened>(200, "The session."),
-        on_session("delete", "", "closeSession", "Close a session, and release all it has")
+        on_session("delete", "", "closeSession", "Close a session, and release all its leases")
             .answer_empty(204, "The session is closed."),
-        on_session("post", "/keepalive", "keepSession", "Keep a session, and all it has, alive")
+        on_session("post", "/keepalive", "keepSession", "Keep a session and all its leases alive")
             .answer::<KeptAlive>(200, "The session is kept alive."),
     ]
 }
 
 fn fence() -> Operation {
-    Operation::new("post", "/v1/fence/check", "checkFence", "Is a token stale?")
-        .about("Advisory: a check followed by a write still races.")
+    Operation::new("post", "/v1/fence/check", "checkFence", "Check whether a token is stale")
+        .about("Advisory: a write after the check can still be late.")
         .body::<FenceCheck>()
         .answer::<FenceVerdict>(200, "Whether the token is accepted.")
         .refuse::<Failure>(BODY)

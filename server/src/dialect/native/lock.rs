@@ -1,6 +1,7 @@
 //! Endpoints for one lock: acquire, renew, release, read and revoke.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,6 +12,7 @@ use leasehold_api::{
 };
 use leasehold_auth::{Caller, Right};
 use leasehold_base::clock::Instant;
+use leasehold_base::duration;
 use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
     Rejection, Release, Renew, Secret, Span, Target, Timestamp, Token, Wait,
@@ -121,10 +123,10 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
     match rejection {
         Rejection::Held(holding) => {
             let retry = app.retry.after(holding.remaining, holding.n_waiting).as_millis();
-            let current = Current::of(*holding);
+            let current = Obstructor::of(*holding);
             let why = match current {
                 Some(_) => "the lock is held",
-                None => "the lock is free, but others wait for it",
+                None => "the lock is free, but other clients wait for it",
             };
             Ok(refuse(app, key, Reason::Held, why, current, retry))
         }
@@ -132,13 +134,13 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
             let remaining = grace_until.since(app.engine.now());
             let retry = app.retry.after(Some(remaining), 0).as_millis();
             let deadline = Some(grace_until);
-            let current = Current { owner, dialect: None, deadline, metadata: None };
+            let current = Obstructor { owner, dialect: None, deadline, metadata: None };
             let why = "the lock is reserved for its last owner";
             Ok(refuse(app, key, Reason::Grace, why, Some(current), retry))
         }
         Rejection::QueueFull { queue_max, holding } => {
             let retry = app.retry.max.as_millis();
-            let why = format!("the queue of this lock is full: {queue_max} may wait (queue-max)");
+            let why = format!("the queue of this lock is full; limit: {queue_max} (queue-max)");
             Ok(refuse(app, key, Reason::QueueFull, why, Current::of(*holding), retry))
         }
         other => Err(other.into()),
@@ -161,32 +163,30 @@ pub(super) fn wait_over(
     let holder = view.holders.first();
     let remaining = holder.and_then(|holder| holder.remaining(app.engine.now()));
     let retry = app.retry.after(remaining, view.n_waiting).as_millis();
-    let current = holder.map(|holder| Current {
+    let current = holder.map(|holder| Obstructor {
         owner: holder.owner.clone(),
         dialect: Some(holder.dialect),
         deadline: holder.deadline,
         metadata: holder.metadata.clone(),
     });
-    let ms = wait.as_millis();
+    let length = duration::shown(Duration::from_millis(wait.as_millis()));
     let why = match holder {
         _ if app.engine.now().since(app.engine.at(began)) < wait => {
-            format!(
-                "the wait was ended before its {ms} ms (wait_ms) were over: cancelled or revoked"
-            )
+            format!("the wait was cancelled or revoked before its {length} ended")
         }
-        Some(_) => format!("the lock was not free within {ms} ms (wait_ms)"),
+        Some(_) => format!("the lock was not free within {length}"),
         None if view.n_waiting > 0 => {
             format!(
-                "the lock was not granted within {ms} ms (wait_ms): it is free, but others wait for it"
+                "the lock was not granted within {length}; it is free, but other clients wait for it"
             )
         }
-        None => format!("the lock was not granted within {ms} ms (wait_ms)"),
+        None => format!("the lock was not granted within {length}"),
     };
     refuse(app, key, Reason::WaitTimeout, why, current, retry)
 }
 
 /// The owner whose lease or grace period prevents the grant.
-struct Current {
+struct Obstructor {
     owner: Owner,
     /// The dialect of the lease; `None` stands for the native dialect.
     dialect: Option<leasehold_core::Dialect>,
@@ -194,7 +194,7 @@ struct Current {
     metadata: Option<Arc<[u8]>>,
 }
 
-impl Current {
+impl Obstructor {
     fn of(holding: Holding) -> Option<Self> {
         let Holding { owner, lease, deadline, metadata, .. } = holding;
         let dialect = lease.map(|(dialect, _)| dialect);
@@ -211,7 +211,7 @@ fn refuse(
     key: LockKey,
     reason: Reason,
     why: impl Into<String>,
-    current: Option<Current>,
+    current: Option<Obstructor>,
     recommended_retry_ms: u64,
 ) -> Response {
     let body = NotAcquired {

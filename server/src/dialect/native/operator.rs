@@ -39,7 +39,8 @@ pub(super) async fn revoke(
     }
     let (n_bytes, n_max) = (request.reason.len(), app.limits.reason_bytes_max);
     if n_bytes > n_max {
-        let why = format!("reason has {n_bytes} bytes, {n_max} allowed (reason-bytes-max)");
+        let why =
+            format!("reason must have at most {n_max} bytes (reason-bytes-max), got {n_bytes}");
         return Err(Refusal::invalid(why));
     }
     let mut revoked = Vec::new();
@@ -149,7 +150,7 @@ pub(super) async fn end_session(
     caller: Caller,
 ) -> Answer {
     let not_found = || {
-        let why = "there is no session of this number, or it has ended";
+        let why = "no session has this number, or it has ended";
         Refusal::new(StatusCode::NOT_FOUND, Code::NoSuchSession, why)
     };
     let number = SessionNumber(number.ok_or_else(not_found)?);

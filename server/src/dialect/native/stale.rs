@@ -38,4 +38,4 @@ const STALE: (&str, &str) = (
     "stale",
     "this server cannot reach the store, so events can be late; none is skipped, and `current` follows",
 );
-const CURRENT: (&str, &str) = ("current", "this server reaches the store again");
+const CURRENT: (&str, &str) = ("current", "this server can reach the store again");

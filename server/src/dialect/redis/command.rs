@@ -111,8 +111,8 @@ fn unknown(words: &[&str]) -> Reply {
     let first = words.first().copied().unwrap_or_default();
     let name: String = first.chars().take(NAME_CHARS_MAX).collect();
     Reply::error(format_args!(
-        "unknown command '{}': this is Leasehold, a lock server that knows what lock clients of Redis send, not Redis \
-         (see docs/reference/redis.md)",
+        "unknown command '{}': this is Leasehold, not Redis; it supports only the commands of Redis lock clients (see \
+         docs/reference/redis.md)",
         name.escape_debug()
     ))
 }
@@ -181,7 +181,7 @@ fn set(options: &[&str]) -> Result<Option<Span>, Reply> {
             [] if is_new => return Ok(ttl),
             [] => {
                 return Err(Reply::error(
-                    "SET takes a lock here, and needs NX: SET key value NX PX milliseconds",
+                    "SET acquires a lock here and needs NX: SET key value NX PX milliseconds",
                 ));
             }
             [nx, rest @ ..] if nx.eq_ignore_ascii_case("nx") && !is_new => {
@@ -207,20 +207,20 @@ fn set(options: &[&str]) -> Result<Option<Span>, Reply> {
 fn odd(option: &str) -> String {
     let is = |name: &str| option.eq_ignore_ascii_case(name);
     if is("nx") {
-        return "NX is there twice".into();
+        return "NX appears twice".into();
     }
     let option = option.escape_debug();
     match is("px") || is("ex") {
-        true => format!("{option} needs a number after it, and there can be one of PX and EX"),
-        false => format!("SET takes a lock here, and knows NX, PX and EX, not '{option}'"),
+        true => format!("{option} needs a number, and only one of PX and EX is possible"),
+        false => format!("SET acquires a lock here and supports NX, PX and EX, not '{option}'"),
     }
 }
 
 fn by_text(text: &str) -> Result<(Script, &'static str), Reply> {
     Script::by_text(text).map_err(|sha| {
         Reply::error(format_args!(
-            "unknown script {sha}: this is Leasehold, which runs no Lua, and knows the scripts of common lock clients \
-             by their text (see docs/reference/redis.md)"
+            "unknown script {sha}: this is Leasehold, which runs no Lua and supports only the scripts of common lock \
+             clients (see docs/reference/redis.md)"
         ))
     })
 }
@@ -249,7 +249,7 @@ fn scripts<'a>(sub: &str, rest: &[&str]) -> Result<Command<'a>, Reply> {
             Ok(Command::Known(rest.iter().map(|sha| Script::by_sha(sha).is_some()).collect()))
         }
         _ => Err(Reply::error(format_args!(
-            "unknown subcommand '{}' of SCRIPT: there are LOAD and EXISTS",
+            "unknown subcommand '{}' of SCRIPT; supported: LOAD, EXISTS",
             sub.escape_debug()
         ))),
     }
@@ -307,13 +307,13 @@ mod tests {
             ("CLIENT KILL x", "ERR unknown subcommand 'KILL' of CLIENT"),
             (
                 "SET k v NX PX",
-                "ERR syntax error: PX needs a number after it, and there can be one of PX and EX",
+                "ERR syntax error: PX needs a number, and only one of PX and EX is possible",
             ),
             (
                 "SET k v NX PX 5 EX 1",
-                "ERR syntax error: EX needs a number after it, and there can be one of PX and EX",
+                "ERR syntax error: EX needs a number, and only one of PX and EX is possible",
             ),
-            ("SET k v NX NX", "ERR syntax error: NX is there twice"),
+            ("SET k v NX NX", "ERR syntax error: NX appears twice"),
             ("SET k v NX PX 0", "ERR invalid expire time in 'set' command"),
             ("EVALSHA 00 1 k v", "NOSCRIPT No matching script. Please use EVAL."),
             ("PEXPIRE k 5 NX", "ERR NX, XX, GT and LT are not supported here"),

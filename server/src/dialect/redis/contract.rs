@@ -3,8 +3,8 @@
 use crate::app::App;
 use crate::contract::Chapter;
 
-const ABOUT: &str = "What lock clients of Redis send, on a listener of its own (`--redis-listen`). It is not HTTP, so \
-    there are no calls here; docs/reference/redis.md has the commands.";
+const ABOUT: &str = "The commands of Redis lock clients, on a separate listener (`--redis-listen`). The protocol is \
+    not HTTP, so this section has no calls; docs/reference/redis.md lists the commands.";
 
 pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
     Chapter::new("redis", ABOUT)

@@ -87,7 +87,7 @@ impl Reader {
                     Some(n) if n > self.bytes_max() => return Err(self.too_long()),
                     Some(n) if self.is_of_stranger && n > STRANGER_WORDS_MAX => {
                         return Err(Wrong(format!(
-                            "a command may have {STRANGER_WORDS_MAX} words before AUTH"
+                            "a command can have at most {STRANGER_WORDS_MAX} words before AUTH"
                         )));
                     }
                     Some(_) => {}
@@ -132,9 +132,7 @@ impl Reader {
             word.starts_with(b"HTTP/") || word.eq_ignore_ascii_case(b"host:")
         };
         match words.iter().any(is_http) {
-            true => {
-                Err(Wrong("this is HTTP, and that is spoken at another port (--listen)".into()))
-            }
+            true => Err(Wrong("this is HTTP; use the port of --listen".into())),
             false => Ok(Some(words)),
         }
     }
@@ -155,7 +153,7 @@ impl Reader {
         let end = self.at + length;
         let Some(ending) = self.buffer.get(end..end + 2) else { return Ok(false) };
         if ending != b"\r\n" {
-            return Err(Wrong("a bulk string is longer than it says".into()));
+            return Err(Wrong("a bulk string is longer than its length".into()));
         }
         self.words.push(self.at..end);
         (self.at, self.next) = (end + 2, None);
@@ -201,8 +199,8 @@ impl Reader {
     fn too_long(&self) -> Wrong {
         let n_max = self.bytes_max();
         Wrong(match n_max < self.bytes_max {
-            true => format!("a command may have {n_max} bytes before AUTH"),
-            false => format!("a command may have {n_max} bytes (redis-command-bytes-max)"),
+            true => format!("a command can have at most {n_max} bytes before AUTH"),
+            false => format!("a command can have at most {n_max} bytes (redis-command-bytes-max)"),
         })
     }
 }
@@ -301,8 +299,7 @@ mod tests {
         check("*1111111111111111111111\r\n", &[], Some(number));
         let binary = "ERR Protocol error: expected '*' or a line of words, got '\\x16'";
         check("\u{16}\u{3}\u{1}", &[], Some(binary));
-        let http =
-            "ERR Protocol error: this is HTTP, and that is spoken at another port (--listen)";
+        let http = "ERR Protocol error: this is HTTP; use the port of --listen";
         check("GET / HTTP/1.1\r\nSET a b NX\r\n", &[], Some(http));
         check("Host: localhost\r\n", &[], Some(http));
         let quotes = "ERR Protocol error: unbalanced quotes in a line";
@@ -310,7 +307,7 @@ mod tests {
         check("GET \"a\"b\r\n", &[], Some(quotes));
         let bulk = "ERR Protocol error: expected '$' (a bulk string), got ':'";
         check("*1\r\n$1\r\na\r\n*1\r\n:1\r\n", &[&["a"]], Some(bulk));
-        let longer = "ERR Protocol error: a bulk string is longer than it says";
+        let longer = "ERR Protocol error: a bulk string is longer than its length";
         check("*1\r\n$1\r\nabc\r\n", &[], Some(longer));
         let negative = "ERR Protocol error: a bulk string cannot have -1 bytes";
         check("*1\r\n$-1\r\n", &[], Some(negative));
@@ -318,7 +315,8 @@ mod tests {
 
     #[test]
     fn the_size_of_a_request_is_limited() {
-        let long = "ERR Protocol error: a command may have 64 bytes (redis-command-bytes-max)";
+        let long =
+            "ERR Protocol error: a command can have at most 64 bytes (redis-command-bytes-max)";
         check("*1\r\n$57\r\n", &[], Some(long));
         check("*65\r\n", &[], Some(long));
         check("*2\r\n$50\r\n", &[], None);

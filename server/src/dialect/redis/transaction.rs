@@ -17,13 +17,13 @@ impl Transaction {
             ("multi", false) => {
                 self.is_open = true;
                 Some(Reply::error(
-                    "MULTI is not supported: there are no transactions here, and nothing up to EXEC is done. Send the \
-                     commands without it (redis-py: pipeline(transaction=False))",
+                    "MULTI is not supported: this server has no transactions and executes nothing up to EXEC. Send \
+                     the commands without MULTI (redis-py: pipeline(transaction=False))",
                 ))
             }
             ("exec", true) => {
                 self.is_open = false;
-                let why = "EXECABORT Transaction discarded: MULTI is not supported here; nothing was done";
+                let why = "EXECABORT Transaction discarded: MULTI is not supported here; nothing was executed";
                 Some(Reply::Error(why.into()))
             }
             ("discard", true) => {
@@ -35,7 +35,8 @@ impl Transaction {
             // A client that disconnects leaves no transaction open.
             ("quit", _) | (_, false) => None,
             (_, true) => Some(Reply::error(
-                "not done: it came after MULTI, which is not supported here; EXEC or DISCARD ends what MULTI began",
+                "not executed: the command came after MULTI, which is not supported here; EXEC or DISCARD ends the \
+                 transaction",
             )),
         }
     }

@@ -12,7 +12,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let on_lock = |method, id: &str, summary| {
         let name = text(0..=app.limits.name_bytes_max);
         Operation::new(method, "/lock", id, summary)
-            .in_query("job", name, false, "Which lock; `default` if it is empty or left out.")
+            .in_query("job", name, false, "Name of the lock; `default` if empty or missing.")
             .refuse::<Failure>(&[400, 500, 503])
     };
     let of_client = |operation: Operation| {
@@ -22,17 +22,17 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let ttl = json!({"type": "string", "examples": ["30s", "1h30m", "1.5s", "500ms"]});
     Chapter::new(
         "lock",
-        "The sticky lock with grace. No answer may be kept: each has `Cache-Control: no-store`",
+        "The sticky lock with grace. Responses must not be cached: each has `Cache-Control: no-store`",
     )
     .with([
-        on_lock("get", "lookAtJob", "Look at a lock")
-            .answer::<Status>(200, "The state of the lock; also of one that was never used."),
-        of_client(on_lock("post", "acquireJob", "Take a lock, or renew it"))
+        on_lock("get", "lookAtJob", "Read a lock")
+            .answer::<Status>(200, "The state of the lock, even if it was never used."),
+        of_client(on_lock("post", "acquireJob", "Acquire or renew a lock"))
             .in_query(
                 "ttl",
                 ttl,
                 false,
-                "How long it lasts from now, as Go writes it; `30s` if left out.",
+                "Lease duration from now, in Go syntax; `30s` if missing.",
             )
             .answer::<Acquired>(200, "The lock is acquired or renewed.")
             .answer::<Held>(409, "The lock is held by another client.")
@@ -42,8 +42,8 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
         of_client(on_lock("delete", "releaseJob", "Release a lock"))
             .answer::<Released>(200, "The lock is released.")
             .answer::<Failure>(403, "The client does not hold the lock."),
-        Operation::new("get", "/lock/page", "lockPage", "All locks, for people")
-            .answer_text(200, page::HTML, "A page that brings itself up to date.")
+        Operation::new("get", "/lock/page", "lockPage", "A page with all locks")
+            .answer_text(200, page::HTML, "A page that refreshes automatically.")
             .answer::<Failure>(503, "The server is busy."),
     ])
     .guarded::<Failure>()

@@ -41,7 +41,7 @@ pub(super) async fn show(State(app): State<App>, parts: Parts) -> Result<Respons
         (title(html! { "Locks" }, about))
         div data-part="locks" {
             (table(&app, &locks, now))
-            @if !is_all { p.dim { "There are more locks than are shown here." } }
+            @if !is_all { p.dim { "There are more locks than this page shows." } }
         }
         p { a href="/console" { "All locks, in the console" } }
     };
@@ -77,7 +77,7 @@ async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, 
 
 fn table(app: &App, locks: &[(LockKey, LockView)], now: Timestamp) -> Markup {
     if locks.is_empty() {
-        return html! { div.card.empty { "There is no lock yet." } };
+        return html! { div.card.empty { "There are no locks yet." } };
     }
     html! {
         div.table {

@@ -23,7 +23,7 @@ impl Checksum {
     pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
         let Some(said) = headers.get(CONTENT_MD5) else { return Ok(None) };
         let bytes = STANDARD.decode(said).ok().and_then(|bytes| bytes.try_into().ok());
-        let why = "Content-MD5 is not the MD5 of anything: it must have 16 bytes in base64";
+        let why = "Content-MD5 must be 16 bytes in base64";
         bytes.map(|bytes| Some(Self(bytes))).ok_or_else(|| Refusal::invalid(why))
     }
 
@@ -42,7 +42,7 @@ impl Checksum {
 
     fn compare(self, had: [u8; 16]) -> Result<(), Refusal> {
         let why =
-            "the body is not what Content-MD5 says: it was damaged on the way; nothing was changed";
+            "the body does not match Content-MD5: it was damaged in transit; nothing was changed";
         if self.0 == had { Ok(()) } else { Err(Refusal::invalid(why)) }
     }
 }

@@ -12,8 +12,8 @@ use crate::contract::{Chapter, Operation, text};
 const ANY: &[u16] = &[400, 500, 503];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
-    let about = "The http backend of Terraform. A state is one segment of the path: a slash in its name is `%2F`. \
-                 `LOCK` and `UNLOCK` of the state are `POST` and `DELETE` of its `lock`";
+    let about = "Terraform `http` backend. A state is one segment of the path: a slash in its name is `%2F`. `LOCK` \
+        and `UNLOCK` of the state are also `POST` and `DELETE` of its `lock`";
     let name_max = app.limits.name_bytes_max;
     let on = move |method, path: &str, id: &str, summary: &str| {
         let operation = Operation::new(method, path, id, summary);
@@ -22,10 +22,10 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
             .refuse::<Failure>(ANY)
     };
     let list = Operation::new("get", "/terraform", "listTerraformStates", "All states")
-        .answer::<TerraformStates>(200, "Those the caller may read.")
+        .answer::<TerraformStates>(200, "The states that the caller may read.")
         .refuse::<Failure>(ANY);
     let read = on("get", "/terraform/{state}", "readTerraformState", "Read a state")
-        .answer_bytes(200, "The state as it was written last.")
+        .answer_bytes(200, "The current state.")
         .answer_header(200, "ETag")
         .refuse::<Failure>(&[404]);
     let write = |method, id| {
@@ -46,21 +46,21 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
             .body_like(info.clone())
             .answer::<LockInfo>(
                 200,
-                "The lock is the caller's. The same `ID` again is the same lock.",
+                "The caller holds the lock. The same `ID` again is the same lock.",
             )
-            .answer::<LockInfo>(423, "Who has it.")
+            .answer::<LockInfo>(423, "The holder.")
             .refuse::<Failure>(&[408, 409, 413])
     };
     let unlock = on("delete", "/terraform/{state}/lock", "unlockTerraformState", "Unlock a state")
         .about(
-            "With the body that was sent to lock it. Without a body: whoever has it, as `terraform \
-                force-unlock` does.",
+            "Needs the body that was sent to lock it. Without a body, releases the lock of any holder, as `terraform \
+             force-unlock` does.",
         )
         .answer_object(200, "The lock is free.")
-        .answer::<LockInfo>(409, "Somebody else has it.")
+        .answer::<LockInfo>(409, "Another client holds it.")
         .refuse::<Failure>(&[408, 413]);
     let versions = "/terraform/{state}/versions";
-    let list_versions = on("get", versions, "listTerraformVersions", "The versions that are kept")
+    let list_versions = on("get", versions, "listTerraformVersions", "List the stored versions")
         .answer::<StateVersions>(200, "Latest first.")
         .refuse::<Failure>(&[404]);
     let one = |method, path, id, summary| {
@@ -70,11 +70,11 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     };
     let version = "/terraform/{state}/versions/{version}";
     let read_version = one("get", version, "readTerraformVersion", "Read an earlier version")
-        .answer_bytes(200, "The state as it was.")
+        .answer_bytes(200, "The earlier state.")
         .answer_header(200, "ETag");
     let restore = "/terraform/{state}/versions/{version}/restore";
     let restore =
-        one("post", restore, "restoreTerraformVersion", "Make an earlier version the state");
+        one("post", restore, "restoreTerraformVersion", "Roll back to an earlier version");
     Chapter::new("terraform", about)
         .with([
             list,
@@ -98,10 +98,10 @@ fn under_lock(operation: Operation) -> Operation {
             "ID",
             json!({"type": "string"}),
             false,
-            "The id of the lock, if the writer has it.",
+            "The id of the lock, if the writer holds it.",
         )
-        .answer::<StateWritten>(200, "It is a new version, durably.")
-        .answer::<LockInfo>(409, "The lock is not the writer's: whose it is.")
-        .answer::<LockInfo>(423, "The state is locked, and the writer has no lock.")
+        .answer::<StateWritten>(200, "The new version is stored.")
+        .answer::<LockInfo>(409, "The writer does not hold the lock; the body names the holder.")
+        .answer::<LockInfo>(423, "The state is locked, and the writer does not hold the lock.")
         .refuse::<Failure>(&[409, 507])
 }

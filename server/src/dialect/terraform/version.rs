@@ -70,7 +70,7 @@ pub(super) fn number(version: Option<String>) -> Result<u64, Refusal> {
 }
 
 pub(super) fn missing() -> Refusal {
-    Refusal::missing("there is no such version of this state, or it is not kept any more")
+    Refusal::missing("there is no such version of this state, or it is no longer stored")
 }
 
 /// A version that is ready to be sent.

@@ -55,7 +55,7 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
     let upload = content::receive(&states.store, &client, body, None, bytes_max, timeout).await?;
     watching.map_or(Ok(()), Watching::check)?;
     if upload.size == 0 {
-        return Err(Refusal::invalid("the body is empty, and no state is"));
+        return Err(Refusal::invalid("the body is empty; a state cannot be empty"));
     }
     let counted = Counted::of(&states.app, &parts);
     published(states, caller, state, (hold, counted), ("write-state", upload)).await
@@ -161,7 +161,7 @@ async fn forget(
         let Ok(path) = caller.permit(state.to_write(version)) else { return };
         // A version that cannot be removed now is removed after a later write.
         if let Err(error) = states.store.blocking(move |content| content.remove(&path)).await {
-            tracing::warn!(%error, "an old version of a state could not be removed");
+            tracing::warn!(%error, "cannot remove an old version of a state");
         }
     }
 }

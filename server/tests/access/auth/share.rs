@@ -73,7 +73,7 @@ async fn streams_of_every_kind_count_together_and_one_key_has_a_share() {
                 Err(refused) => {
                     assert_eq!(n, 2, "{line}: {refused}");
                     assert!(
-                        refused.contains("2 allowed (principal-event-streams-max)"),
+                        refused.contains("limit: 2 (principal-event-streams-max)"),
                         "{refused}"
                     );
                 }
@@ -105,13 +105,13 @@ async fn a_quota_covers_bytes_and_streams() {
     assert_eq!(take("greedy", "a", 500).await.status, 200);
     let refused = take("greedy", "b", 500).await;
     assert_eq!(refused.status, 429, "{refused:?}");
-    let told = "too many bytes of this principal: 1000 allowed (quota in auth-file, line 45)";
+    let told = "too many bytes of this principal; limit: 1000 (quota in auth-file, line 45)";
     assert!(refused.text_of("error").starts_with(told), "{refused:?}");
     assert_eq!(take("greedy", "b", 100).await.status, 200);
     assert_eq!(take("modest", "c", 5000).await.status, 200);
     let _first = begin(&scene, "greedy", "GET /v1/events", "").await.expect("one is allowed");
     let refused = begin(&scene, "greedy", "GET /v1/events", "").await.expect_err("and no more");
-    let told = "too many event streams of this principal: 1 allowed (quota in auth-file, line 45)";
+    let told = "too many event streams of this principal; limit: 1 (quota in auth-file, line 45)";
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains(told), "{refused}");
     let _one = begin(&scene, "modest", "GET /v1/events", "").await.expect("it has no quota");
     let _two = begin(&scene, "modest", "GET /v1/events", "").await.expect("it has no quota");
@@ -207,6 +207,62 @@ async fn one_key_leaves_requests_of_http2_to_others() {
     scene.stop().await;
 }
 
+/// Waiting requests with many headers used up the budget of all clients.
+#[tokio::test]
+async fn one_key_leaves_memory_for_headers_to_others() {
+    let scene = Scene::with(&rules(""), &NAMES, |settings| {
+        settings.http.heads_total_bytes_max = 1 << 20;
+    })
+    .await;
+    let held = scene.send("greedy", "POST /v1/locks/a/acquire", acquire("o")).await;
+    let with_headers = |mut request: hyper::Request<Full<Bytes>>| {
+        for n in 0..400 {
+            let name = hyper::header::HeaderName::try_from(format!("x-{n}")).expect("a name");
+            request.headers_mut().insert(name, hyper::header::HeaderValue::from_static(""));
+        }
+        request
+    };
+    let wait = json!({"owner_id": "w", "ttl_ms": 60_000, "wait_ms": 60_000}).to_string();
+    let mut client = connect(&scene).await;
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        client.ready().await.expect("a stream");
+        let wait = request(&scene, "greedy", "POST /v1/locks/a/acquire", &wait);
+        let asked = tokio::spawn(client.send_request(with_headers(wait)));
+        let n = waiting.len() as u64;
+        let is_over = async |_: &leasehold_testkit::Client| {
+            asked.is_finished() || metric(&scene, "leasehold_heads_bytes").await > n * 90_000
+        };
+        scene.local.until("it is counted or refused", is_over).await;
+        if asked.is_finished() {
+            assert_eq!(asked.await.expect("it ran").expect("an answer").status(), 431);
+            break;
+        }
+        waiting.push(asked);
+    }
+    assert_eq!(waiting.len(), 2, "a quarter of the budget");
+    let refusals = "leasehold_limit_refusals_total{limit=\"heads-total-bytes-max\"}";
+    assert_eq!(metric(&scene, refusals).await, 1);
+    // Other keys have their own part, and the first key can still renew.
+    let other = with_headers(request(&scene, "modest", "GET /v1/locks", ""));
+    assert_eq!(client.send_request(other).await.expect("an answer").status(), 200);
+    let renew = json!({
+        "owner_id": "o", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+        "extend_by_ms": 60_000,
+    });
+    let renew = request(&scene, "greedy", "POST /v1/locks/a/renew", &renew.to_string());
+    let renewed = client.send_request(with_headers(renew)).await.expect("an answer");
+    assert_eq!(renewed.status(), 200);
+    let release = json!({
+        "owner_id": "o", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+    });
+    scene.send("greedy", "POST /v1/locks/a/release", release).await;
+    waiting.remove(0).await.expect("it ran").expect("an answer");
+    let again = with_headers(request(&scene, "greedy", "GET /v1/locks", ""));
+    assert_eq!(client.send_request(again).await.expect("an answer").status(), 200, "it is freed");
+    scene.stop().await;
+}
+
 fn without_key(scene: &Scene) -> hyper::Request<Full<Bytes>> {
     let mut request = request(scene, "modest", "GET /v1/locks", "");
     request.headers_mut().clear();
@@ -288,7 +344,7 @@ async fn one_key_leaves_uploads_to_others() {
     scene.local.until("the upload has begun", has_begun).await;
     let refused = scene.send("file-writer", "POST /terraform/b", json!({"serial": 1})).await;
     assert_eq!(refused.status, 503, "{refused:?}");
-    let told = "by one principal or anonymous address: 1 allowed";
+    let told = "by one principal or anonymous address; limit: 1";
     assert!(refused.text.contains(told), "{refused:?}");
     assert_eq!(metric(&scene, "leasehold_limit_refusals_total{limit=\"uploads\"}").await, 1);
     let other = scene.send("other", "POST /terraform/c", json!({"serial": 1})).await;

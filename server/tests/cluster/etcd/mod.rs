@@ -37,7 +37,7 @@ fn a_store_is_made_once_and_never_by_itself() {
 }
 
 #[test]
-fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
+fn etcd_is_compacted_unless_another_program_uses_it() {
     let mut world = World::new();
     world.compact_every = Duration::from_millis(100);
     let at = |revision: &str| {
@@ -51,7 +51,7 @@ fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
     node.stop();
     let mut other = World::new();
     other.compact_every = Duration::from_millis(100);
-    other.etcd.ctl(&["put", "/somebody/else", "x"]);
+    other.etcd.ctl(&["put", "/another/program", "x"]);
     let node = other.node("n1");
     node.leads();
     for n in 0..8 {

@@ -41,8 +41,8 @@ fn an_upgrade_is_finished_once_every_server_can_read_the_format() {
     let world = World::new();
     assert_eq!(world.operate(Operator::finish_upgrade).expect("nothing to do"), (1, 1));
     set_format(&world, 0);
-    let refused = world.operate(Operator::finish_upgrade).expect_err("nobody leads");
-    assert!(refused.to_string().contains("nobody leads"), "{refused}");
+    let refused = world.operate(Operator::finish_upgrade).expect_err("it has no leader");
+    assert!(refused.to_string().contains("the cluster has no leader"), "{refused}");
     let first = world.node("n1");
     first.leads();
     let says = |node: &str, formats: &str| {
@@ -53,7 +53,7 @@ fn an_upgrade_is_finished_once_every_server_can_read_the_format() {
         world.etcd.ctl(&["put", &format!("/test/node/{node}"), &value]);
     };
     let refused = world.operate(Operator::finish_upgrade).expect_err("n1 does not say");
-    assert!(refused.to_string().contains("n1 leads, and does not say"), "{refused}");
+    assert!(refused.to_string().contains("the leader n1 does not report"), "{refused}");
     says("n1", "[0,1]");
     says("n2", "[0]");
     let refused = world.operate(Operator::finish_upgrade).expect_err("n2 is too old");
@@ -91,7 +91,7 @@ fn a_key_that_cannot_be_read_is_told_and_can_be_deleted() {
     let [seat] = status.unreadable.as_slice() else { panic!("one: {status:?}") };
     assert!(status.leader.is_none() && seat.remedy.contains("step-down deletes it"), "{seat:?}");
     assert!(world.operate(Operator::clear_seat).expect("an answer"));
-    wait_until("somebody leads", || [&first, &second].iter().any(|it| !it.handle.is_following()));
+    wait_until("a server leads", || [&first, &second].iter().any(|it| !it.handle.is_following()));
     first.stop();
     second.stop();
     let id = world.etcd.ctl(&["get", "--print-value-only", "/test/id"]);

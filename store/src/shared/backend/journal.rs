@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Failure, FoundHead, LeaderEntry};
+use super::{BackendFailure, FoundHead, LeaderEntry};
 use crate::Place;
 use crate::shared::guard::{Guard, Verdict};
 
@@ -10,22 +10,22 @@ use crate::shared::guard::{Guard, Verdict};
 pub trait Journal {
     /// Reads at one moment: the records from `from` on, as many as fit, and everything else that a server checks
     /// regularly. Never reads outdated data.
-    fn look(&self, from: u64) -> Result<Look, Failure>;
+    fn look(&self, from: u64) -> Result<Look, BackendFailure>;
 
     /// Reads the records from `from` on, as many as fit. They might be outdated.
-    fn records(&self, from: u64) -> Result<Records, Failure>;
+    fn records(&self, from: u64) -> Result<Records, BackendFailure>;
 
     /// Reads the number of the first record that still exists.
-    fn first_record(&self) -> Result<Option<u64>, Failure>;
+    fn first_record(&self) -> Result<Option<u64>, BackendFailure>;
 
     /// Reads the id of the store.
-    fn id(&self) -> Result<Option<Vec<u8>>, Failure>;
+    fn id(&self) -> Result<Option<Vec<u8>>, BackendFailure>;
 
     /// Writes if all conditions of the guard hold, and returns whether they do.
-    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, Failure>;
+    fn write(&self, guard: &Guard, what: &Write<'_>) -> Result<Verdict, BackendFailure>;
 
     /// Records that the store was rolled back, unless that is recorded already, or the id of the store is not this one.
-    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), Failure>;
+    fn note_rewound(&self, value: &[u8], id: Option<&[u8]>) -> Result<(), BackendFailure>;
 }
 
 /// Records that were read, in order.

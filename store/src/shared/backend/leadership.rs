@@ -1,18 +1,18 @@
 //! Who leads, and for how long.
 
-use super::{Entry, Failure};
+use super::{Entry, BackendFailure};
 use crate::shared::guard::Tenure;
 
 /// Leases, and the entry of the leader.
 pub trait Leadership {
     /// Grants a lease of about `ttl` seconds. Entries that were put with it are deleted when it ends.
-    fn grant(&self, ttl: i64) -> Result<Lease, Failure>;
+    fn grant(&self, ttl: i64) -> Result<Lease, BackendFailure>;
 
     /// Renews a lease.
-    fn keep(&self, lease: Lease) -> Result<(), Failure>;
+    fn keep(&self, lease: Lease) -> Result<(), BackendFailure>;
 
     /// Ends a lease.
-    fn revoke(&self, lease: Lease) -> Result<(), Failure>;
+    fn revoke(&self, lease: Lease) -> Result<(), BackendFailure>;
 
     /// Puts the entry of the leader, unless it or one of these entries exists. Tries each member. `value` is different
     /// in each leadership, so an earlier attempt that took effect is recognized. Returns `None` if one of the entries
@@ -22,13 +22,13 @@ pub trait Leadership {
         value: &[u8],
         lease: Lease,
         unless: &[Entry<'_>],
-    ) -> Result<Option<Tenure>, Failure>;
+    ) -> Result<Option<Tenure>, BackendFailure>;
 
     /// Reads the entry of the leader.
-    fn leader(&self) -> Result<Option<LeaderEntry>, Failure>;
+    fn leader(&self) -> Result<Option<LeaderEntry>, BackendFailure>;
 
     /// Deletes this entry of a leader, if it is still the current one. Returns whether it was.
-    fn clear_leader(&self, found: &LeaderEntry) -> Result<bool, Failure>;
+    fn clear_leader(&self, found: &LeaderEntry) -> Result<bool, BackendFailure>;
 }
 
 /// How long an entry lasts unless it is renewed.

@@ -1,36 +1,36 @@
 //! Creating, replacing and closing whole stores.
 
-use super::{Failure, LeaderEntry};
+use super::{BackendFailure, LeaderEntry};
 use crate::Place;
 use crate::shared::guard::Tenure;
 
 /// Whole stores.
 pub trait Lifecycle {
     /// Counts the entries at the location of the store, with or without chunks of snapshots.
-    fn n_entries(&self, with_chunks: bool) -> Result<u64, Failure>;
+    fn n_entries(&self, with_chunks: bool) -> Result<u64, BackendFailure>;
 
     /// Returns the location of a store that contains this location, which must not be, and a similar location outside
     /// of it. Returns `None` if there is no such store.
-    fn enclosing(&self) -> Result<Option<(String, String)>, Failure>;
+    fn enclosing(&self) -> Result<Option<(String, String)>, BackendFailure>;
 
     /// Puts the id of a new store and the start of its journal, if there is neither. Tries each member. Returns whether
     /// this or an earlier attempt did.
-    fn create(&self, id: &[u8]) -> Result<bool, Failure>;
+    fn create(&self, id: &[u8]) -> Result<bool, BackendFailure>;
 
     /// Deletes the chunks of all snapshots, if this leadership lasts.
-    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), Failure>;
+    fn drop_chunks(&self, tenure: &Tenure) -> Result<(), BackendFailure>;
 
     /// Replaces the store in one step, if this leadership lasts and the store is as expected: puts its id, its snapshot
     /// and its head, and deletes all records and the notes that it was rolled back or moved. Tries each member. Returns
     /// the version, or `None` if a condition does not hold.
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, Failure>;
+    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure>;
 
     /// Replaces the id of the store, if it is `before` and this leader still leads. Tries each member. Returns whether
     /// this or an earlier attempt did.
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, Failure>;
+    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure>;
 
     /// Deletes the note that the store has moved, if no server leads.
-    fn reopen(&self) -> Result<Reopened, Failure>;
+    fn reopen(&self) -> Result<Reopened, BackendFailure>;
 }
 
 /// What a store is replaced by.

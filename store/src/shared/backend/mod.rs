@@ -57,7 +57,7 @@ pub trait Backend:
     }
 
     /// Removes what the system keeps of earlier values, if that is due. Called by the leader several times in `every`.
-    fn tend(&self, _every: Duration) -> Result<(), Failure> {
+    fn tend(&self, _every: Duration) -> Result<(), BackendFailure> {
         Ok(())
     }
 
@@ -107,7 +107,7 @@ pub enum Entry<'a> {
 
 /// The position of the last record, and the version of the store in which it was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct HeadEntry {
     /// The last record.
     pub place: Place,
     /// The version of the store.
@@ -115,11 +115,11 @@ pub struct Head {
 }
 
 /// The head of the journal, if there is one. The error states what is wrong with it.
-pub type FoundHead = Result<Option<Head>, String>;
+pub type FoundHead = Result<Option<HeadEntry>, String>;
 
 /// A failed call. It might have taken effect anyway, unless the kind excludes it.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct BackendFailure {
     /// The kind of failure.
     pub kind: FailureKind,
     why: Box<str>,
@@ -136,7 +136,7 @@ pub enum FailureKind {
     LeaseGone,
 }
 
-impl Failure {
+impl BackendFailure {
     /// Creates a failure, for backends.
     pub fn new(kind: FailureKind, why: impl Into<Box<str>>) -> Self {
         Self { kind, why: why.into() }
@@ -148,10 +148,10 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for BackendFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for BackendFailure {}

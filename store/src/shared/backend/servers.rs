@@ -1,20 +1,20 @@
 //! The servers that are running, and what operators request of them.
 
-use super::{Failure, FoundHead, LeaderEntry, Lease};
+use super::{BackendFailure, FoundHead, LeaderEntry, Lease};
 
 /// The entries of servers and of operators.
 pub trait Servers {
-    /// Puts the entry of a server, if its value is `before`, or if there is none.
+    /// Puts the entry of a server, if its value is `before`; with `None`, if there is no entry.
     fn put_node(
         &self,
         name: &str,
         value: &[u8],
         before: Option<&[u8]>,
         lease: Lease,
-    ) -> Result<NodePut, Failure>;
+    ) -> Result<NodePut, BackendFailure>;
 
     /// Reads at one moment what operators request, and the servers that are running.
-    fn requests(&self) -> Result<Requests, Failure>;
+    fn requests(&self) -> Result<Requests, BackendFailure>;
 
     /// Makes a server not lead, as long as the lease lasts or until that is withdrawn. `replaces` says whether that
     /// replaces an earlier request.
@@ -24,19 +24,19 @@ pub trait Servers {
         word: &str,
         lease: Option<Lease>,
         replaces: bool,
-    ) -> Result<(), Failure>;
+    ) -> Result<(), BackendFailure>;
 
     /// Pauses leader changes.
-    fn pause(&self) -> Result<(), Failure>;
+    fn pause(&self) -> Result<(), BackendFailure>;
 
     /// Withdraws the request that concerns this server, or the pause. Returns whether there was one.
-    fn withdraw(&self, node: Option<&str>) -> Result<bool, Failure>;
+    fn withdraw(&self, node: Option<&str>) -> Result<bool, BackendFailure>;
 
     /// Deletes the entry of a server and the request that concerns it.
-    fn forget(&self, node: &str) -> Result<(), Failure>;
+    fn forget(&self, node: &str) -> Result<(), BackendFailure>;
 
     /// Reads everything but records and chunks, at one moment.
-    fn entries(&self) -> Result<Entries, Failure>;
+    fn entries(&self) -> Result<Entries, BackendFailure>;
 }
 
 /// The entry of a server.

@@ -1,12 +1,12 @@
 //! Snapshots as chunks of bytes, and the manifest that names the current one.
 
-use super::{Failure, FoundHead};
+use super::{BackendFailure, FoundHead};
 use crate::shared::guard::Tenure;
 
 /// The chunks of snapshots, and their manifest.
 pub trait SnapshotChunks {
     /// Reads the manifest of the current snapshot.
-    fn manifest(&self) -> Result<Option<Versioned>, Failure>;
+    fn manifest(&self) -> Result<Option<Versioned>, BackendFailure>;
 
     /// Puts the manifest if this leadership lasts and the manifest is still the one that was put in the version
     /// `before_at`, or absent if that is 0. Tries each member. Returns the version, or `None` if a condition does not
@@ -16,7 +16,7 @@ pub trait SnapshotChunks {
         tenure: &Tenure,
         value: &[u8],
         before_at: i64,
-    ) -> Result<Option<i64>, Failure>;
+    ) -> Result<Option<i64>, BackendFailure>;
 
     /// Writes a chunk if this leadership lasts, and returns whether it does.
     fn put_chunk(
@@ -24,14 +24,14 @@ pub trait SnapshotChunks {
         tenure: &Tenure,
         snapshot: &str,
         chunk: (u64, &[u8]),
-    ) -> Result<bool, Failure>;
+    ) -> Result<bool, BackendFailure>;
 
     /// Reads chunks from this one on, as many as fit. `is_settled` allows outdated data, for chunks that do not change
     /// any more.
-    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, Failure>;
+    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, BackendFailure>;
 
     /// Reads the names of all snapshots, including those without a manifest. They might be outdated.
-    fn snapshots(&self) -> Result<Vec<String>, Failure>;
+    fn snapshots(&self) -> Result<Vec<String>, BackendFailure>;
 
     /// Deletes the chunks of a snapshot, if this leadership lasts and the manifest is still the one that was put in the
     /// version `manifest_at`.
@@ -40,10 +40,10 @@ pub trait SnapshotChunks {
         tenure: &Tenure,
         snapshot: &str,
         manifest_at: i64,
-    ) -> Result<(), Failure>;
+    ) -> Result<(), BackendFailure>;
 
     /// Counts at one moment the records and the chunks of a snapshot, without reading them.
-    fn census(&self, snapshot: &str) -> Result<Census, Failure>;
+    fn census(&self, snapshot: &str) -> Result<Census, BackendFailure>;
 }
 
 /// A value, and the version of the store in which it was put.

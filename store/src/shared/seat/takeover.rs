@@ -45,9 +45,9 @@ impl SharedSeat {
             peer: PeerValue::of(peering.as_ref()),
             ..LeaderValue::new(node, address)
         };
-        let nobody_may = [Entry::Rewound, Entry::Closed];
-        campaign(&*self.backend, SEAT_TTL, &leader, &nobody_may).unwrap_or_else(|why| {
-            tracing::warn!(%why, "cannot ask for the seat");
+        let vetoes = [Entry::Rewound, Entry::Closed];
+        campaign(&*self.backend, SEAT_TTL, &leader, &vetoes).unwrap_or_else(|why| {
+            tracing::warn!(%why, "cannot request leadership");
             None
         })
     }
@@ -66,7 +66,7 @@ impl SharedSeat {
             let look = match self.reading().look(follower.place().seq + 1) {
                 Ok(look) => look,
                 Err(why) if n_failures >= self.backend.n_tries() => {
-                    tracing::warn!(%why, "the seat is given back");
+                    tracing::warn!(%why, "releasing leadership");
                     return Ok(None);
                 }
                 Err(_) => {
