@@ -26,8 +26,8 @@ fn without_zone(wall_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
-// In these calculations years begin in March, so that the leap day is their last day. They form eras of 400 years, which
-// all have the same number of days.
+// In these calculations, years begin in March, so that the leap day is their last day. They form eras of 400 years,
+// which all have the same number of days.
 const ERA_DAYS: i64 = 146_097;
 /// The days from 0000-03-01 to 1970-01-01.
 const EPOCH_DAYS: i64 = 719_468;

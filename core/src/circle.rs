@@ -122,7 +122,7 @@ mod tests {
             "a because of b",
             "\\\n\r\t\0\u{1b}\u{202e}\u{9b}ü'",
             ELSEWHERE,
-            "somebody waits",
+            "a client waits",
         ] {
             let circle = [wait("w", nasty, "v"), ELSEWHERE.into(), wait(nasty, "secret", "s")];
             let circle = circle.join(NEXT);

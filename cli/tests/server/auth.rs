@@ -147,9 +147,9 @@ async fn a_revocation_that_stopped_half_way_is_finished_by_repeating_it() {
         world.run_with(&words, credential)
     };
     // Requests that cannot work change nothing.
-    let nobody = revoke(&url, &[], &[]);
-    assert_eq!(nobody.status.code(), Some(64), "{nobody:?}");
-    assert!(text(&nobody.stderr).contains("--end-leases needs an admin's key"), "{nobody:?}");
+    let absent = revoke(&url, &[], &[]);
+    assert_eq!(absent.status.code(), Some(64), "{absent:?}");
+    assert!(text(&absent.stderr).contains("--end-leases needs an admin's key"), "{absent:?}");
     let own = revoke(&url, &[("LEASEHOLD_API_KEY", &ci)], &[]);
     assert_eq!(own.status.code(), Some(64), "{own:?}");
     assert!(text(&own.stderr).contains("use another admin's key"), "{own:?}");
@@ -293,13 +293,13 @@ fn what_is_hardly_meant_is_told_with_its_line() {
     let told = text(&world.run(&check).stderr);
     let nothing =
         format!("auth.toml:{}: proxy: from: the server does not listen on unix:/run/a.sock", n + 3);
-    let nobody = format!("auth.toml:{}: rule \"r\": no key has the name \"nobody\"", n + 6);
-    assert!(told.contains(&nothing) && told.contains(&nobody), "{told}");
+    let absent = format!("auth.toml:{}: rule \"r\": no key has the name \"absent\"", n + 6);
+    assert!(told.contains(&nothing) && told.contains(&absent), "{told}");
     let json = text(&world.run(&[&check[..], &["--json"]].concat()).stdout);
     assert!(json.contains("\"warnings\":[") && json.contains("does not listen on"), "{json}");
     let listening = ["--listen=unix:/run/a.sock"];
     let told = text(&world.run(&[&check[..], &listening].concat()).stderr);
-    assert!(!told.contains("does not listen on") && told.contains(&nobody), "{told}");
+    assert!(!told.contains("does not listen on") && told.contains(&absent), "{told}");
 }
 
 #[test]

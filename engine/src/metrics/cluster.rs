@@ -115,7 +115,8 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_lag_records", about, this.lag.clone());
         let about = "Time since this server had read all records";
         r.add("leasehold_cluster_lag_seconds", about, this.behind.clone());
-        let about = "Time since the last response of the store that this server needs to lead or follow";
+        let about =
+            "Time since the last response of the store that this server needs to lead or follow";
         r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
         let about = "Time to confirm with the store that this server has read all records";
         r.add("leasehold_cluster_confirm_seconds", about, this.confirms.clone());

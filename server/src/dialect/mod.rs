@@ -45,9 +45,8 @@ pub(crate) use owner::{shown, shown_metadata, vouched};
 /// lease and never changes.
 ///
 /// The folder's `mod.rs` contains `routes` (`axum::routing::any` accepts methods of any name), `WORDS` (the first
-/// words of its paths), `Options` with defaults, and `LISTENER` if the dialect has a dedicated listener, and `render`, which
-/// turns a failure into a response. Its
-/// `contract.rs` contains `chapter`.
+/// words of its paths), `Options` with defaults, `LISTENER` if the dialect has a dedicated listener, and `render`,
+/// which turns a failure into a response. Its `contract.rs` contains `chapter`.
 macro_rules! dialects {
     ($(
         $(#[doc = $doc:literal])+

@@ -37,9 +37,9 @@ struct Grants {
     is_over: bool,
 }
 
-struct Grant {
+struct PendingGrant {
     kept: Kept,
-    accepted: Accepted,
+    accepted: AcceptedAt,
 }
 
 /// What is kept until the system has taken an answer.
@@ -71,22 +71,22 @@ impl Outgoing {
 
     /// The last piece of an answer over HTTP/1 is about to be handed over. Its bytes count until it is taken.
     pub(super) fn count(&self, sending: Sending) {
-        self.add(Kept::Counted(sending), Accepted::Flushed);
+        self.add(Kept::Counted(sending), AcceptedAt::Flushed);
     }
 
     /// Records that a response with a grant ends after this many further bytes. For protocols that write several
     /// responses in one piece.
     pub(super) fn hand_over_up_to(&self, undelivered: Undelivered, n_bytes: u64) {
-        let accepted = Accepted::Counted(self.n_accepted.load(Relaxed) + n_bytes);
+        let accepted = AcceptedAt::Counted(self.n_accepted.load(Relaxed) + n_bytes);
         self.add(Kept::Undelivered(undelivered), accepted);
     }
 
-    fn add(&self, kept: Kept, accepted: Accepted) {
+    fn add(&self, kept: Kept, accepted: AcceptedAt) {
         let mut grants = self.grants();
         if grants.is_over {
             return;
         }
-        grants.handed_over.push(Grant { kept, accepted });
+        grants.handed_over.push(PendingGrant { kept, accepted });
         self.has_grants.store(true, Relaxed);
     }
 

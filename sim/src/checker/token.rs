@@ -41,7 +41,7 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
-/// Checks that the token of each lease is higher than all tokens of its lock that clients knew before they requested it.
+/// Checks that the token of each lease is higher than all tokens of its lock that clients knew before the request.
 fn grow<'a>(leases: impl Iterator<Item = &'a Lease>, found: &mut Found) {
     let mut events = Vec::new();
     for lease in leases {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_etcd::{Op, Txn};
 use leasehold_store::shared::Snapshots;
 
-use super::{Node, PREFIX, World};
+use super::{ClusterWorld, Node, PREFIX};
 use crate::etcd::Request;
 use crate::time::{SECOND, Time};
 
@@ -15,7 +15,7 @@ const LOSES: (u64, Time, Time) = (1, 10 * SECOND, 40 * SECOND);
 /// Checks that the leader continues, and that a node that has to read the whole journal waits until there is a snapshot
 /// from the leader's memory, which contains the lost record. Then all nodes have the same state again.
 pub fn loses_a_record() -> Result<(), String> {
-    let mut world = World::new(LOSES.0, true);
+    let mut world = ClusterWorld::new(LOSES.0, true);
     let check_every = Duration::from_secs(5);
     world.troubles.snapshots = Snapshots { check_every, ..Snapshots::every(u64::MAX) };
     world.end_at = LOSES.1;

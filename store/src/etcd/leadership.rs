@@ -5,7 +5,7 @@ use leasehold_etcd::{Op, Txn, When};
 use super::guard::leader_entry;
 use super::{EtcdBackend, reading, unless};
 use crate::shared::guard::Tenure;
-use crate::shared::{Entry, BackendFailure, LeaderEntry, Leadership, Lease};
+use crate::shared::{BackendFailure, Entry, LeaderEntry, Leadership, Lease};
 
 impl Leadership for EtcdBackend {
     fn grant(&self, ttl: i64) -> Result<Lease, BackendFailure> {

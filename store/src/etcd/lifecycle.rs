@@ -8,7 +8,7 @@ use super::{EtcdBackend, reading};
 use crate::Place;
 use crate::shared::guard::Tenure;
 use crate::shared::value::{self, HeadValue, Id};
-use crate::shared::{Contents, BackendFailure, LeaderEntry, Lifecycle, Reopened, Replaced};
+use crate::shared::{BackendFailure, Contents, LeaderEntry, Lifecycle, Reopened, Replaced};
 
 /// Returns a request that counts the keys in a range.
 pub(super) fn counting((key, range_end): Range) -> RangeRequest {
@@ -61,7 +61,11 @@ impl Lifecycle for EtcdBackend {
         self.txn(leading(tenure, &self.keys).then(Op::DeleteRange(first, end))).map(drop)
     }
 
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure> {
+    fn replace(
+        &self,
+        tenure: &Tenure,
+        contents: &Contents<'_>,
+    ) -> Result<Option<i64>, BackendFailure> {
         let keys = &self.keys;
         let Contents { id, manifest, head, replaces } = contents;
         let txn = leading(tenure, keys);
@@ -81,7 +85,12 @@ impl Lifecycle for EtcdBackend {
         self.put_once(txn, keys.id(), id)
     }
 
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure> {
+    fn put_id(
+        &self,
+        id: &[u8],
+        before: &[u8],
+        leader: &LeaderEntry,
+    ) -> Result<bool, BackendFailure> {
         let txn = Txn::default()
             .when(self.keys.id(), When::Is(before))
             .when(self.keys.leader(), When::CreatedAt(leader.number))

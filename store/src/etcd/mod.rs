@@ -27,7 +27,7 @@ pub use cluster::{Cluster, Remote};
 
 use crate::shared::value::HeadValue;
 use crate::shared::{
-    Backend, Entry, BackendFailure, FailureKind, FoundHead, HeadEntry, SpaceWatcher, Watching,
+    Backend, BackendFailure, Entry, FailureKind, FoundHead, HeadEntry, SpaceWatcher, Watching,
 };
 use crate::status::Member;
 use crate::{Error, Health};
@@ -63,7 +63,12 @@ impl EtcdBackend {
     }
 
     /// See [`guard::put_once`].
-    fn put_once(&self, txn: Txn, key: Vec<u8>, value: &[u8]) -> Result<Option<i64>, BackendFailure> {
+    fn put_once(
+        &self,
+        txn: Txn,
+        key: Vec<u8>,
+        value: &[u8],
+    ) -> Result<Option<i64>, BackendFailure> {
         Ok(guard::put_once(&*self.cluster, txn, (key, value))?)
     }
 }
@@ -172,7 +177,9 @@ impl Backend for EtcdBackend {
                 format!("{endpoint} responds but has no leader: too few members are available")
             }
             Ok(_) => format!("{endpoint} answers"),
-            Err(error) if error.kind == Kind::Denied => format!("{endpoint} rejects the credentials"),
+            Err(error) if error.kind == Kind::Denied => {
+                format!("{endpoint} rejects the credentials")
+            }
             Err(_) => format!("{endpoint} does not respond"),
         });
         described.collect()

@@ -5,7 +5,7 @@ use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
 use super::guard::leader_entry;
 use super::keys::{Keys, Range};
 use super::{EtcdBackend, head, reading};
-use crate::shared::{Entries, BackendFailure, Lease, NodeEntry, NodePut, Requests, Servers};
+use crate::shared::{BackendFailure, Entries, Lease, NodeEntry, NodePut, Requests, Servers};
 
 /// The index of each result in the response to a read of all entries.
 const ID: usize = 0;

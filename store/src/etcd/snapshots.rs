@@ -6,7 +6,7 @@ use leasehold_etcd::{Op, RangeRequest, Txn, When};
 use super::guard::leading;
 use super::{EtcdBackend, head, reading};
 use crate::shared::guard::Tenure;
-use crate::shared::{Census, BackendFailure, SnapshotChunks, Versioned};
+use crate::shared::{BackendFailure, Census, SnapshotChunks, Versioned};
 
 /// Maximum chunks in one read.
 const CHUNKS_MAX: i64 = 64;
@@ -51,7 +51,12 @@ impl SnapshotChunks for EtcdBackend {
         Ok(self.txn(leading(tenure, &self.keys).then(put))?.succeeded)
     }
 
-    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, BackendFailure> {
+    fn chunks(
+        &self,
+        snapshot: &str,
+        from: u64,
+        is_settled: bool,
+    ) -> Result<Vec<Vec<u8>>, BackendFailure> {
         let request = RangeRequest {
             key: self.keys.chunk(snapshot, from),
             range_end: self.keys.chunks(snapshot).1,

@@ -1,8 +1,10 @@
 //! The records, and guarded writes.
 
-use super::{MemoryShared, MemoryContents};
+use super::{MemoryContents, MemoryShared};
 use crate::Place;
-use crate::shared::{BackendFailure, Guard, HeadEntry, Journal, Look, Records, Refusal, Verdict, Write};
+use crate::shared::{
+    BackendFailure, Guard, HeadEntry, Journal, Look, Records, Refusal, Verdict, Write,
+};
 
 /// Maximum records in one read. It is small, so that readers have to read more than once.
 const RECORDS_MAX: usize = 32;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_base::pace;
 
 use super::{Leased, MemoryShared};
-use crate::shared::{Entry, BackendFailure, FailureKind, LeaderEntry, Leadership, Lease, Tenure};
+use crate::shared::{BackendFailure, Entry, FailureKind, LeaderEntry, Leadership, Lease, Tenure};
 
 impl Leadership for MemoryShared {
     fn grant(&self, ttl: i64) -> Result<Lease, BackendFailure> {

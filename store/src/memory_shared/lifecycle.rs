@@ -1,9 +1,10 @@
 //! Whole stores.
 
-use super::{MemoryShared, MemoryContents};
+use super::{MemoryContents, MemoryShared};
 use crate::Place;
 use crate::shared::{
-    Contents, BackendFailure, HeadEntry, LeaderEntry, Lifecycle, Reopened, Replaced, Tenure, Versioned,
+    BackendFailure, Contents, HeadEntry, LeaderEntry, Lifecycle, Reopened, Replaced, Tenure,
+    Versioned,
 };
 
 impl MemoryContents {
@@ -57,7 +58,11 @@ impl Lifecycle for MemoryShared {
         })
     }
 
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure> {
+    fn replace(
+        &self,
+        tenure: &Tenure,
+        contents: &Contents<'_>,
+    ) -> Result<Option<i64>, BackendFailure> {
         let Contents { id, manifest, head, replaces } = *contents;
         self.change(|state| {
             if !state.is_led_by(tenure) || !state.is_as_expected(replaces) {
@@ -73,7 +78,12 @@ impl Lifecycle for MemoryShared {
         })
     }
 
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure> {
+    fn put_id(
+        &self,
+        id: &[u8],
+        before: &[u8],
+        leader: &LeaderEntry,
+    ) -> Result<bool, BackendFailure> {
         self.change(|state| {
             let is_led = state.leader_entry().as_ref() == Some(leader);
             let is_before = state.id.as_deref() == Some(before);

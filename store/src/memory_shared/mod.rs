@@ -17,7 +17,8 @@ use leasehold_base::pace;
 use leasehold_base::sync::{lock, whole};
 
 use crate::shared::{
-    Backend, Entry, BackendFailure, HeadEntry, LeaderEntry, Lease, NodeEntry, Requests, Tenure, Versioned,
+    Backend, BackendFailure, Entry, HeadEntry, LeaderEntry, Lease, NodeEntry, Requests, Tenure,
+    Versioned,
 };
 
 /// A store in memory. Clones share it.
@@ -93,7 +94,10 @@ impl MemoryShared {
     }
 
     /// Changes the contents, and wakes those that wait for a change.
-    fn change<T>(&self, change: impl FnOnce(&mut MemoryContents) -> T) -> Result<T, BackendFailure> {
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut MemoryContents) -> T,
+    ) -> Result<T, BackendFailure> {
         let mut state = self.state();
         state.version += 1;
         let done = change(&mut state);

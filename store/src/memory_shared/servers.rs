@@ -1,7 +1,7 @@
 //! The servers, and what operators request.
 
 use super::{Leased, MemoryShared, lease_id};
-use crate::shared::{Entries, BackendFailure, Lease, NodePut, Requests, Servers};
+use crate::shared::{BackendFailure, Entries, Lease, NodePut, Requests, Servers};
 
 impl Servers for MemoryShared {
     fn put_node(

@@ -1,7 +1,7 @@
 //! Snapshots.
 
-use super::{MemoryShared, MemoryContents};
-use crate::shared::{Census, BackendFailure, SnapshotChunks, Tenure, Versioned};
+use super::{MemoryContents, MemoryShared};
+use crate::shared::{BackendFailure, Census, SnapshotChunks, Tenure, Versioned};
 
 /// Maximum chunks in one read.
 const CHUNKS_MAX: usize = 4;

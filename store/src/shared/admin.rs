@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::backend::{Backend, Entries, Entry, BackendFailure, LeaderEntry, NodeEntry, Requests};
+use super::backend::{Backend, BackendFailure, Entries, Entry, LeaderEntry, NodeEntry, Requests};
 use super::init;
 use super::snapshot::Manifest;
 use super::value::{self, Drained, FORMAT, Id, LeaderValue};
@@ -258,7 +258,10 @@ impl Operator {
     }
 
     /// Makes a call, at each member if necessary. Making it twice has the same effect as once.
-    fn each<T>(&self, call: impl Fn(&dyn Backend) -> Result<T, BackendFailure>) -> Result<T, Error> {
+    fn each<T>(
+        &self,
+        call: impl Fn(&dyn Backend) -> Result<T, BackendFailure>,
+    ) -> Result<T, Error> {
         let mut n_tries_left = self.backend.n_tries();
         loop {
             n_tries_left = n_tries_left.saturating_sub(1);

@@ -1,6 +1,6 @@
 //! Tries to become leader: creates the entry of the leader.
 
-use super::backend::{Backend, Entry, BackendFailure, Lease};
+use super::backend::{Backend, BackendFailure, Entry, Lease};
 use super::guard::Tenure;
 use super::value::{self, LeaderValue};
 

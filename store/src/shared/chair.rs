@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::mutant;
 
-use super::backend::{Backend, Contents, Entry, BackendFailure, Lease, Replaced};
+use super::backend::{Backend, BackendFailure, Contents, Entry, Lease, Replaced};
 use super::campaign::campaign;
 use super::guard::Tenure;
 use super::image;
@@ -133,8 +133,6 @@ fn occupied(backend: &dyn Backend) -> Error {
         None if found.closed.is_some() => {
             format!("the store under {prefix} has moved elsewhere (key closed)")
         }
-        None => format!(
-            "another process led the store under {prefix} for a moment; try again"
-        ),
+        None => format!("another process led the store under {prefix} for a moment; try again"),
     })
 }

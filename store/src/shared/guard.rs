@@ -62,7 +62,9 @@ impl Guard {
         if !leader.as_ref().is_some_and(|leader| self.tenure.is(leader)) {
             return Verdict::Lost(match leader {
                 Some(leader) => match serde_json::from_slice::<LeaderValue>(&leader.value) {
-                    Ok(LeaderValue { node, address, .. }) => format!("{node} is the leader, at {address}"),
+                    Ok(LeaderValue { node, address, .. }) => {
+                        format!("{node} is the leader, at {address}")
+                    }
                     Err(why) => format!("another leader has an unreadable entry: {why}"),
                 },
                 None => "the cluster has no leader; leadership was lost".into(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::backend::{Backend, Entry, BackendFailure};
+use super::backend::{Backend, BackendFailure, Entry};
 use super::memory::Noted;
 use super::value::{self, FORMAT, Id};
 use crate::Error;
@@ -51,8 +51,8 @@ pub(super) fn find(backend: &dyn Backend) -> Result<Option<(Id, Vec<u8>)>, Strin
 pub(super) fn read(backend: &dyn Backend, found: &[u8]) -> Result<Id, String> {
     serde_json::from_slice(found).map_err(|error| {
         format!(
-            "cannot read the value of {}, which identifies the store under {}: {error}. Stop all servers, delete the key \
-             ({}) and restore a backup (leasehold restore BACKUP --store ...)",
+            "cannot read the value of {}, which identifies the store under {}: {error}. Stop all servers, delete the \
+             key ({}) and restore a backup (leasehold restore BACKUP --store ...)",
             backend.name_of(Entry::Id),
             backend.location(),
             backend.deletion(Some(Entry::Id))

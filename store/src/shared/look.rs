@@ -5,7 +5,7 @@ use std::ops::Deref;
 use leasehold_base::clock::Clock;
 use leasehold_core::mutant;
 
-use super::backend::{Backend, Entry, BackendFailure, Look};
+use super::backend::{Backend, BackendFailure, Entry, Look};
 use super::value::{self, Drained};
 use crate::{Error, Place};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold_base::pace;
 
 use super::aide::{Aide, Shared};
-use super::backend::{Backend, Entry, BackendFailure, FailureKind, Lease, NodePut};
+use super::backend::{Backend, BackendFailure, Entry, FailureKind, Lease, NodePut};
 use super::value::{self, FORMAT, NodeValue, UnreachedValue, hex};
 use crate::{Error, Health, Peering, Unreached};
 

@@ -216,7 +216,9 @@ impl Desk {
                 Waited::Found((_, n_bytes)) if n_failures >= FAILURES_MAX => {
                     return Some((SnapshotSource::Memory, n_bytes));
                 }
-                Waited::Found((seq, n_bytes)) => return Some((SnapshotSource::Store(seq), n_bytes)),
+                Waited::Found((seq, n_bytes)) => {
+                    return Some((SnapshotSource::Store(seq), n_bytes));
+                }
                 Waited::InVain => {}
             }
             // The snapshot might not have existed at the start, or might have been unreadable.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leasehold_base::clock::{Clock, LockClock};
 use leasehold_core::{Limits, invariant};
 
-use super::backend::{Backend, Entry, BackendFailure, Reopened, Replaced, Write};
+use super::backend::{Backend, BackendFailure, Entry, Reopened, Replaced, Write};
 use super::chair::Chair;
 use super::follower::Follower;
 use super::guard::{Guard, Verdict};
@@ -142,9 +142,9 @@ impl<'a> Site<'a> {
         let location = self.backend.location();
         match self.backend.reopen().map_err(BackendFailure::refused)? {
             Reopened::Done => Ok(()),
-            Reopened::Led => Err(Error::Refused(format!(
-                "the store under {location} is open: it has a leader"
-            ))),
+            Reopened::Led => {
+                Err(Error::Refused(format!("the store under {location} is open: it has a leader")))
+            }
             Reopened::NotClosed => {
                 Err(Error::Refused(format!("the store under {location} is not closed")))
             }

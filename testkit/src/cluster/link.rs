@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use leasehold_store::shared::{
-    Backend, Census, Contents, Entries, Entry, BackendFailure, FailureKind, Guard, Journal, LeaderEntry,
-    Leadership, Lease, Lifecycle, Look, NodePut, Records, Reopened, Requests, Servers,
+    Backend, BackendFailure, Census, Contents, Entries, Entry, FailureKind, Guard, Journal,
+    LeaderEntry, Leadership, Lease, Lifecycle, Look, NodePut, Records, Reopened, Requests, Servers,
     SnapshotChunks, SpaceWatcher, Tenure, Verdict, Versioned, Watching, Write,
 };
 use leasehold_store::status::Member;
@@ -36,7 +36,10 @@ impl Link {
     }
 
     /// Makes a call that concerns a lease.
-    fn pass<T>(&self, call: impl FnOnce(&dyn Backend) -> Result<T, BackendFailure>) -> Result<T, BackendFailure> {
+    fn pass<T>(
+        &self,
+        call: impl FnOnce(&dyn Backend) -> Result<T, BackendFailure>,
+    ) -> Result<T, BackendFailure> {
         if self.is_cut.load(SeqCst) {
             std::thread::sleep(PAUSE);
             return Err(lost());
@@ -153,7 +156,12 @@ impl SnapshotChunks for Link {
         self.speak(|store| store.put_chunk(tenure, snapshot, chunk))
     }
 
-    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, BackendFailure> {
+    fn chunks(
+        &self,
+        snapshot: &str,
+        from: u64,
+        is_settled: bool,
+    ) -> Result<Vec<Vec<u8>>, BackendFailure> {
         self.pass(|store| store.chunks(snapshot, from, is_settled))
     }
 
@@ -234,11 +242,20 @@ impl Lifecycle for Link {
         self.speak(|store| store.drop_chunks(tenure))
     }
 
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure> {
+    fn replace(
+        &self,
+        tenure: &Tenure,
+        contents: &Contents<'_>,
+    ) -> Result<Option<i64>, BackendFailure> {
         self.speak(|store| store.replace(tenure, contents))
     }
 
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure> {
+    fn put_id(
+        &self,
+        id: &[u8],
+        before: &[u8],
+        leader: &LeaderEntry,
+    ) -> Result<bool, BackendFailure> {
         self.speak(|store| store.put_id(id, before, leader))
     }
 

@@ -211,7 +211,7 @@ pub(super) async fn covering(
     path: &FilePath,
     secrets: &Secrets,
 ) -> Result<Vec<Active>, Refusal> {
-    covering_as(dav, Reader::Caller(caller), path, secrets).await
+    covering_as(dav, LockReader::Caller(caller), path, secrets).await
 }
 
 async fn covering_as(
@@ -248,7 +248,7 @@ pub(super) async fn on_node(
 ) -> Result<Vec<Active>, Refusal> {
     let mut all = Vec::new();
     let keys = vec![path.lock(&dav.app)];
-    for view in look(dav, Reader::Caller(caller), of, (keys, secrets)).await? {
+    for view in look(dav, LockReader::Caller(caller), of, (keys, secrets)).await? {
         add(&mut all, path, &view, false);
     }
     Ok(all)
@@ -265,7 +265,7 @@ pub(super) async fn note_wrong_token(
         return;
     }
     let secrets = secrets([token]);
-    let Ok(all) = covering_as(dav, Reader::Audit(caller), path, &secrets).await else { return };
+    let Ok(all) = covering_as(dav, LockReader::Audit(caller), path, &secrets).await else { return };
     let meant = all.iter().find(|active| active.token() == token);
     if let Some(active) = meant.or_else(|| all.iter().find(|active| active.is_ours)) {
         let (lock, number) = (active.root.lock(&dav.app), active.lease.id.number);
@@ -292,7 +292,7 @@ pub(super) async fn is_any_inside(
 ) -> Result<bool, Refusal> {
     let of = governing(&dav.app, folder, Reach::Itself);
     let keys = vec![tree_key(&dav.app, folder), readers_key(&dav.app, folder)];
-    let views = look(dav, Reader::Caller(caller), &of, (keys, &Secrets::default())).await?;
+    let views = look(dav, LockReader::Caller(caller), &of, (keys, &Secrets::default())).await?;
     Ok(views.iter().any(|view| view.n_holders > 0))
 }
 
@@ -314,8 +314,8 @@ async fn look(
 ) -> Result<Vec<LockView>, Refusal> {
     let read = ReadLocks { keys, secrets: secrets.clone() };
     let found = match reader {
-        Reader::Caller(caller) => grip::look_at_all(&dav.app, caller, of, read).await,
-        Reader::Audit(caller) => grip::audit_all(&dav.app, caller, read).await,
+        LockReader::Caller(caller) => grip::look_at_all(&dav.app, caller, of, read).await,
+        LockReader::Audit(caller) => grip::audit_all(&dav.app, caller, read).await,
     };
     match found {
         Err(Obstacle::Denied(_)) => Ok(Vec::new()),

@@ -272,7 +272,7 @@ struct ResourceFacts {
     tag: Option<Option<String>>,
 }
 
-impl Known {
+impl ResourceFacts {
     async fn is(
         &mut self,
         dav: &Dav,

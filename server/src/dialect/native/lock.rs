@@ -141,7 +141,7 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
         Rejection::QueueFull { queue_max, holding } => {
             let retry = app.retry.max.as_millis();
             let why = format!("the queue of this lock is full; limit: {queue_max} (queue-max)");
-            Ok(refuse(app, key, Reason::QueueFull, why, Current::of(*holding), retry))
+            Ok(refuse(app, key, Reason::QueueFull, why, Obstructor::of(*holding), retry))
         }
         other => Err(other.into()),
     }

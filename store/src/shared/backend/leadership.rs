@@ -1,6 +1,6 @@
 //! Who leads, and for how long.
 
-use super::{Entry, BackendFailure};
+use super::{BackendFailure, Entry};
 use crate::shared::guard::Tenure;
 
 /// Leases, and the entry of the leader.

@@ -23,11 +23,20 @@ pub trait Lifecycle {
     /// Replaces the store in one step, if this leadership lasts and the store is as expected: puts its id, its snapshot
     /// and its head, and deletes all records and the notes that it was rolled back or moved. Tries each member. Returns
     /// the version, or `None` if a condition does not hold.
-    fn replace(&self, tenure: &Tenure, contents: &Contents<'_>) -> Result<Option<i64>, BackendFailure>;
+    fn replace(
+        &self,
+        tenure: &Tenure,
+        contents: &Contents<'_>,
+    ) -> Result<Option<i64>, BackendFailure>;
 
     /// Replaces the id of the store, if it is `before` and this leader still leads. Tries each member. Returns whether
     /// this or an earlier attempt did.
-    fn put_id(&self, id: &[u8], before: &[u8], leader: &LeaderEntry) -> Result<bool, BackendFailure>;
+    fn put_id(
+        &self,
+        id: &[u8],
+        before: &[u8],
+        leader: &LeaderEntry,
+    ) -> Result<bool, BackendFailure>;
 
     /// Deletes the note that the store has moved, if no server leads.
     fn reopen(&self) -> Result<Reopened, BackendFailure>;

@@ -28,7 +28,12 @@ pub trait SnapshotChunks {
 
     /// Reads chunks from this one on, as many as fit. `is_settled` allows outdated data, for chunks that do not change
     /// any more.
-    fn chunks(&self, snapshot: &str, from: u64, is_settled: bool) -> Result<Vec<Vec<u8>>, BackendFailure>;
+    fn chunks(
+        &self,
+        snapshot: &str,
+        from: u64,
+        is_settled: bool,
+    ) -> Result<Vec<Vec<u8>>, BackendFailure>;
 
     /// Reads the names of all snapshots, including those without a manifest. They might be outdated.
     fn snapshots(&self) -> Result<Vec<String>, BackendFailure>;

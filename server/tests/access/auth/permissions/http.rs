@@ -36,7 +36,8 @@ fn of_other_methods() -> Vec<Line> {
 
 const PATCH: &str =
     "<propertyupdate xmlns='DAV:'><set><prop><x xmlns='urn:x'>1</x></prop></set></propertyupdate>";
-const EXCLUSIVE: &str = "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
+const EXCLUSIVE: &str = "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope>\
+                         <locktype><write/></locktype></lockinfo>";
 
 /// Returns the pages of the console. Without a credential, they redirect to the sign-in page.
 fn of_console() -> Vec<Line> {
