@@ -91,11 +91,7 @@ impl Shares {
     }
 
     /// Takes one unit for this client.
-    pub fn take(
-        self: &Arc<Self>,
-        client: &Client,
-        quota: Option<Quota>,
-    ) -> Result<Taken, Full> {
+    pub fn take(self: &Arc<Self>, client: &Client, quota: Option<Quota>) -> Result<Taken, Full> {
         self.take_some(client, 1, quota)
     }
 

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::Options;
-use super::options::is_in;
 use super::handshakes::Handshakes;
 use super::line::Line;
 use super::lingering::Lingering;
+use super::options::is_in;
 use super::places::Place;
 use super::proxy_header;
 use super::tls::{self, Demand, Tls};

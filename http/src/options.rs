@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-
 /// Settings of connections.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -15,8 +15,8 @@ use leasehold_base::clock::Clock;
 use leasehold_base::probe;
 use leasehold_base::sync::lock;
 
-pub use leasehold_dialects::backup::{Error, Taken};
 use leasehold_dialects::backup::TakesBackups;
+pub use leasehold_dialects::backup::{Error, Taken};
 use leasehold_store::{self as store, sqlite};
 
 /// Prefix of the names of backups. The time of the backup follows.

@@ -21,7 +21,7 @@ use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::metrics::Format;
 use crate::peer::{self, Relay};
 
-/// A leader counts as confirmed if etcd confirmed it within this time. It asks etcd every second.
+/// A leader counts as confirmed if the store confirmed it within this time. It asks the store every second.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(2);
 /// A follower counts as up to date if it had read all records within this time.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
@@ -48,7 +48,8 @@ pub(crate) fn router(host: Host, dialects: &[Dialect]) -> Router {
     }
     let rest = rest.unwrap_or_else(|| any(nothing_at).with_state(host.clone()));
     let router = router.merge(of_dialects.with_state(app));
-    let router = router.route("/", front(host.clone(), rest.clone(), is_dav)).fallback_service(rest);
+    let router =
+        router.route("/", front(host.clone(), rest.clone(), is_dav)).fallback_service(rest);
     router
         .method_not_allowed_fallback(async || {
             failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, NOT_ALLOWED)
@@ -146,7 +147,7 @@ async fn ready_among_others(app: &App, relay: &Relay) -> Response {
     if app.engine.is_leading() {
         return verdict(
             is_confirmed(app),
-            "etcd does not confirm that this server is still the leader",
+            "the store does not confirm that this server is still the leader",
         );
     }
     if app.engine.behind_for().is_none_or(|behind| behind > BEHIND_MAX) {
@@ -207,4 +208,3 @@ async fn namespaces(app: &App, caller: &Caller) -> Option<NamespaceCounts> {
     let asked = caller.permit(CountNamespaces { n_max }).ok()?;
     tokio::time::timeout(NAMESPACES_MAX, app.engine.ask(asked)).await.ok()?.ok()
 }
-

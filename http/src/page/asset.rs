@@ -9,7 +9,6 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use sha2::{Digest, Sha256};
 
-
 /// A static file.
 pub(super) struct Asset {
     path: &'static str,

@@ -55,7 +55,7 @@ fn servers(Seen { status, servers }: &Seen) -> Markup {
     html! {
         @match status {
             Ok(status) => (notes(status)),
-            Err(why) => p.note.bad role="alert" { "etcd does not respond: " (Text(why)) }
+            Err(why) => p.note.bad role="alert" { "The store does not respond: " (Text(why)) }
         }
         div.table {
             table {
@@ -89,7 +89,7 @@ fn notes(status: &Status) -> Markup {
         }
         @if status.rewound {
             p.note.bad role="alert" {
-                "etcd was rolled back to an earlier state, so no server can lead. To fix this, run "
+                "The store was rolled back to an earlier state, so no server can lead. To fix this, run "
                 code { "leasehold restore --store" } "."
             }
         }

@@ -35,9 +35,9 @@ use maud::html;
 
 use crate::app::App;
 use crate::host::Host;
-use crate::http::request::Arrival;
 use crate::http::media::wants_page;
 use crate::http::page::{self, Page, Viewer};
+use crate::http::request::Arrival;
 pub(crate) use notice::Notices;
 pub(crate) use sample::Samples;
 use sign_in::HOME;

@@ -12,9 +12,9 @@ use super::lock::{self, look};
 use super::sign_in;
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{form, reason};
-use crate::host::Host;
-use crate::dialect::{self, grip};
 use crate::dialect::operator;
+use crate::dialect::{self, grip};
+use crate::host::Host;
 use crate::http::page::count;
 
 /// Maximum size of the form, in bytes. It contains the token of each holder that the page shows.

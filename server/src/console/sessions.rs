@@ -12,9 +12,9 @@ use super::locks::owner;
 use super::sign_in;
 use super::visit::{Trouble, Visit, address};
 use super::{form, reason};
-use crate::host::Host;
 use crate::dialect;
 use crate::dialect::operator;
+use crate::host::Host;
 use crate::http::page::{Page, Place, Text, ago, count, left, title};
 
 /// Sessions per page.

@@ -22,11 +22,11 @@ use serde::de::DeserializeOwned;
 
 use super::form;
 use super::visit::Visit;
-use crate::host::Host;
 use crate::audit::Kind;
-use crate::http::request::{self, Arrival};
+use crate::host::Host;
 use crate::http::forwarded;
 use crate::http::page::{Page, Text, Viewer, name};
+use crate::http::request::{self, Arrival};
 
 /// The page to show after signing in if no other page was requested.
 pub(super) const HOME: &str = "/console";

@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 
 use super::sign_in::{self, HOME};
 use crate::host::Host;
-use crate::http::request::{self, Arrival};
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
 use crate::http::page::{Page, Text, Viewer};
+use crate::http::request::{self, Arrival};
 use leasehold_auth::shares::Client;
 
 /// A request for a page, and the user who makes it.
@@ -246,7 +246,13 @@ fn title_of(status: StatusCode) -> &'static str {
 }
 
 /// Returns the URL at which clients reach the server: the configured public URL, or one derived from the request.
-fn origin(app: &Host, caller: &Caller, arrival: &Arrival, headers: &HeaderMap, uri: &Uri) -> String {
+fn origin(
+    app: &Host,
+    caller: &Caller,
+    arrival: &Arrival,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> String {
     let public = caller.authority().and_then(|authority| authority.public_url());
     if let Some(public) = public {
         return public.trim_end_matches('/').into();

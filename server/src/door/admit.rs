@@ -9,10 +9,10 @@ use leasehold_api::Code;
 use leasehold_auth::{Caller, Denied};
 
 use super::area::Area;
-use crate::http::request::browser::Foreign;
-use crate::dialect::vital::Vital;
 use super::{Arrival, DoorParts, Visitor};
 use crate::app::{self, App};
+use crate::dialect::vital::Vital;
+use crate::http::request::browser::Foreign;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};
 use leasehold_auth::shares::Full;

@@ -4,8 +4,8 @@ use axum::http::{HeaderMap, Request, header};
 use leasehold_auth::{Caller, Denied, Right, ticket};
 
 use crate::console;
-use crate::http::request::form;
 use crate::dialect::{Dialect, lfs};
+use crate::http::request::form;
 
 /// A group of paths with the same access check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

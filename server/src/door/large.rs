@@ -10,9 +10,9 @@ use axum::response::Response;
 use leasehold_api::Code;
 use leasehold_auth::Caller;
 
-use crate::dialect::vital::Vital;
 use super::{Answer, Visitor};
 use crate::app::{self, App};
+use crate::dialect::vital::Vital;
 use crate::dialect::{self, Dialect};
 use crate::http::forwarded;
 use leasehold_auth::shares::{Client, Full};

@@ -27,11 +27,13 @@ use leasehold_base::clock::Instant;
 use tracing::Instrument;
 
 use crate::app::{self, App};
-use crate::dialect::{self, Dialect, native, sticky};
 use crate::dialect::vital::Vital;
-use crate::http::request::browser::{self, Foreign};
-use crate::http::request::{Ids, RequestId, UnlessOwn, X_REQUEST_ID, cors, form, named, protection};
+use crate::dialect::{self, Dialect, native, sticky};
 use crate::host::Host;
+use crate::http::request::browser::{self, Foreign};
+use crate::http::request::{
+    Ids, RequestId, UnlessOwn, X_REQUEST_ID, cors, form, named, protection,
+};
 use crate::peer::{self, Relay};
 use crate::routes;
 use leasehold_auth::shares::Client;
@@ -73,7 +75,16 @@ impl Door {
         let speaks_native = dialects.contains(&Dialect::Native);
         let (ids, relay) = (Ids::new(), host.relay.clone());
         let app = App::clone(&host);
-        Self(Arc::new(DoorParts { host, app, router, speaks_native, recorder, ids, anonymous, relay }))
+        Self(Arc::new(DoorParts {
+            host,
+            app,
+            router,
+            speaks_native,
+            recorder,
+            ids,
+            anonymous,
+            relay,
+        }))
     }
 
     /// Returns the server's state.

@@ -8,8 +8,8 @@ use axum::http::{Method, Request, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 
 use super::Arrival;
-use crate::host::Host;
 use crate::dialect::native::Verb;
+use crate::host::Host;
 use crate::http::request::TraceContext;
 use crate::metrics::AnswerLabel;
 use crate::trace::{Done, Traced, Tracer};
