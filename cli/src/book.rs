@@ -1,7 +1,7 @@
 //! Tests that the command line accepts the commands and settings in the blocks of the book and of the README.
 //!
-//! `scripts/tour` runs the `sh` blocks. The commands in other blocks need a service manager, a cluster or another program,
-//! so these tests only parse them.
+//! `scripts/tour` runs the `sh` blocks. The commands in other blocks need a service manager, a cluster or another
+//! program, so these tests only parse them.
 
 use std::ffi::OsString;
 use std::fs;
