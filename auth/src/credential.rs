@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_could_read_in_two_ways_is_nobodys() {
+    fn an_ambiguous_credential_identifies_no_principal() {
         let huge = format!("Bearer lh_a_{}", "b".repeat(9000));
         for values in [
             &["Bearer lh_a_b", "Bearer lh_a_b"][..],

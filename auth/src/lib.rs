@@ -46,7 +46,7 @@ pub use network::parse_network;
 pub use permitted::Permitted;
 pub use policy::Mtls;
 pub use policy::{Decision, NewKey, PREFIX, Policy, Surroundings};
-pub use policy::{days_from_epoch, hex, is_same, unhex, url};
+pub use policy::{hex, is_same, unhex, url};
 pub use principal::ANONYMOUS;
 pub use principal::Principal;
 pub use remembered::Remembered;

@@ -9,9 +9,9 @@ use super::standing::Standing;
 
 /// Filter for lists, events and history: the entries that a caller can see. The default shows everything.
 #[derive(Clone, Default)]
-pub struct View(Option<Arc<Seen>>);
+pub struct View(Option<Arc<Restriction>>);
 
-struct Seen {
+struct Restriction {
     standing: Arc<Standing>,
     right: Right,
     /// Whether the principal also sees its own leases on locks it has no right to read.
@@ -20,11 +20,11 @@ struct Seen {
 
 impl View {
     pub(super) fn new(standing: Arc<Standing>, right: Right) -> Self {
-        Self(Some(Arc::new(Seen { standing, right, with_own: false })))
+        Self(Some(Arc::new(Restriction { standing, right, with_own: false })))
     }
 
     pub(super) fn with_own(standing: Arc<Standing>, right: Right) -> Self {
-        Self(Some(Arc::new(Seen { standing, right, with_own: true })))
+        Self(Some(Arc::new(Restriction { standing, right, with_own: true })))
     }
 
     /// Returns whether the filter shows everything.

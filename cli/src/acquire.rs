@@ -124,12 +124,12 @@ async fn unseen(
     acquired: Acquired,
     failure: Failure,
 ) -> Failure {
-    let given_back = tokio::time::timeout(LEAVE_MAX, give_back(client, args, acquired)).await;
+    let released = tokio::time::timeout(LEAVE_MAX, give_back(client, args, acquired)).await;
     if failure.why.is_empty() {
         return failure;
     }
     let lock = plain(&args.lock);
-    failure.and(&match given_back {
+    failure.and(&match released {
         Ok(Ok(())) => format!(": could not write the result, so {lock} was released"),
         _ => {
             format!(": could not write the result; {lock} was not released and will expire")

@@ -237,7 +237,7 @@ fn meant(data: Option<&PathBuf>, store: Option<&Location>) -> Result<Option<Addr
     store.map(|store| Some(Address::Shared(store))).map_err(wrong)
 }
 
-/// Returns the data directory of a server without any such setting.
+/// Returns the data directory that a server uses by default.
 fn usual() -> Address {
     Address::Folder(std::env::var_os(DATA).map_or_else(|| "./leasehold-data".into(), PathBuf::from))
 }

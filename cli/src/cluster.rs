@@ -25,13 +25,13 @@ pub(crate) struct ClusterArgs {
 #[derive(Subcommand)]
 enum ClusterCommand {
     /// Show the leader, the followers and how far behind they are, what is paused or drained, and the health of etcd.
-    Status(StoreArgs),
+    Status(ClusterStoreArgs),
     /// Make the leader hand over to another server. It does not lead again for 10 seconds.
-    StepDown(StoreArgs),
+    StepDown(ClusterStoreArgs),
     /// Make a server give up leadership and refuse new connections until it is resumed. It keeps following.
     Drain(NodeArgs),
     /// Prevent servers from becoming leader, for maintenance of etcd. The current leader continues.
-    Pause(StoreArgs),
+    Pause(ClusterStoreArgs),
     /// Undo a pause, or the drain of a server.
     Resume(ResumeArgs),
     /// Remove a server that will not come back.
@@ -39,7 +39,7 @@ enum ClusterCommand {
 }
 
 #[derive(Args)]
-struct StoreArgs {
+struct ClusterStoreArgs {
     /// Store of the cluster: etcd://HOST:PORT,HOST:PORT/PREFIX.
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Location,
@@ -54,7 +54,7 @@ struct NodeArgs {
     /// Name of the server (node-name).
     node: String,
     #[command(flatten)]
-    store: StoreArgs,
+    store: ClusterStoreArgs,
 }
 
 #[derive(Args)]
@@ -62,7 +62,7 @@ struct ResumeArgs {
     /// Server whose drain to undo [default: undo the pause of the cluster]
     node: Option<String>,
     #[command(flatten)]
-    store: StoreArgs,
+    store: ClusterStoreArgs,
 }
 
 #[derive(Args)]
@@ -72,7 +72,7 @@ pub(crate) struct UpgradeArgs {
     #[arg(long, required = true)]
     finish: bool,
     #[command(flatten)]
-    store: StoreArgs,
+    store: ClusterStoreArgs,
 }
 
 pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
@@ -141,7 +141,7 @@ pub(crate) fn upgrade(args: &UpgradeArgs) -> Result<(), Failure> {
     })
 }
 
-impl StoreArgs {
+impl ClusterStoreArgs {
     fn operate<T>(&self, work: impl FnOnce(&Operator) -> Result<T, Error>) -> Result<T, Failure> {
         let reach = || {
             let remote = cluster::reach(&self.etcd.access(self.store.clone()))?;
@@ -163,7 +163,7 @@ impl StoreArgs {
     }
 }
 
-fn status(args: &StoreArgs) -> Result<(), Failure> {
+fn status(args: &ClusterStoreArgs) -> Result<(), Failure> {
     let status = args.operate(Operator::status)?;
     if args.output.json {
         return print_json(&status);
@@ -171,7 +171,7 @@ fn status(args: &StoreArgs) -> Result<(), Failure> {
     print(&shown(args, &status))
 }
 
-fn shown(args: &StoreArgs, status: &Status) -> String {
+fn shown(args: &ClusterStoreArgs, status: &Status) -> String {
     let Status { head, snapshot, format, generation, .. } = status;
     let mut lines = vec![
         format!("store     {} (format {format}, generation {generation:x})", args.store),

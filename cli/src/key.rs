@@ -42,7 +42,7 @@ enum KeyCommand {
     #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases\n\n\
                       If a revocation could not be finished, for example because the server could not be reached, \
                       repeat the command.")]
-    Revoke(Box<RevokeArgs>),
+    Revoke(Box<RevokeKeyArgs>),
 }
 
 #[derive(Args, Debug)]
@@ -84,7 +84,7 @@ struct CreateArgs {
 }
 
 #[derive(Args, Debug)]
-struct RevokeArgs {
+struct RevokeKeyArgs {
     #[command(flatten)]
     file: FileArgs,
     /// All keys of this name.

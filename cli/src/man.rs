@@ -77,7 +77,7 @@ fn page(command: &Command) -> io::Result<String> {
 #[derive(Default)]
 struct Rest {
     examples: Vec<String>,
-    /// What the exit statuses mean for this command.
+    /// The meaning of the exit statuses for this command.
     ending: String,
     notes: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! The machine: takes commands, returns changes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::absorb::Incoherent;
@@ -10,13 +10,14 @@ use crate::ask::Ask;
 use crate::asker::Asker;
 use crate::change::Change;
 use crate::fact::Fact;
-use crate::lease::{LeaseNumber, LeaseRecord};
+use crate::lease::{Lease, LeaseNumber, LeaseRecord};
 use crate::limits::Limits;
-use crate::name::{Dialect, LockKey};
+use crate::name::{Dialect, LockKey, Owner};
 use crate::outcome::{Applied, Effects, Rejection};
 use crate::session::{SessionDigest, SessionRecord};
 use crate::state::State;
 use crate::time::Timestamp;
+use crate::token::Token;
 use crate::transition::Transition;
 use crate::view::{self, Counts, Detail, LeaseView, LockView, NamespaceCount};
 use crate::vigil::Vigil;
@@ -165,6 +166,36 @@ impl Machine {
                 lapse: None,
             },
         }
+    }
+
+    /// Returns the token of the latest grant of a lock. If it was never granted, all later tokens are higher.
+    pub fn last_token(&self, key: &LockKey) -> Token {
+        self.lock_in_part(key, Detail { n_queue_max: 0, n_bytes_max: 0 }).last_token
+    }
+
+    /// Returns the holders of a lock that have one of these secrets, without overdue leases.
+    pub fn holders_with(&self, key: &LockKey, secrets: &BTreeSet<[u8; 16]>) -> Vec<LeaseView> {
+        let Some(slot) = self.state.find_lock(key) else { return Vec::new() };
+        view::holders_with(&self.state, slot, self.state.now, secrets)
+    }
+
+    /// Returns whether a lease with this token holds the lock.
+    pub fn is_held_with(&self, key: &LockKey, token: Token) -> bool {
+        self.is_held_as(key, |lease| lease.token == token)
+    }
+
+    /// Returns whether a lease of this owner and dialect holds the lock.
+    pub fn is_held_by(&self, key: &LockKey, owner: &Owner, dialect: Dialect) -> bool {
+        let known = self.state.owners.find(owner);
+        known.is_some_and(|owner| {
+            self.is_held_as(key, |lease| lease.owner == owner && lease.dialect == dialect)
+        })
+    }
+
+    fn is_held_as(&self, key: &LockKey, is_wanted: impl Fn(&Lease) -> bool) -> bool {
+        let Some(slot) = self.state.find_lock(key) else { return false };
+        let mut holders = view::named_holders(&self.state, slot);
+        holders.any(|lease| is_wanted(lease) && self.state.overdue(lease, self.state.now).is_none())
     }
 
     /// Adds at most `n_max` more locks to the ordered lists of names. Returns whether all locks are in them.

@@ -1,5 +1,6 @@
 //! Read-only copies of parts of the state. They do not change with later commands.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::arena::Slot;
@@ -221,6 +222,24 @@ pub(crate) fn lock(state: &State, slot: Slot<Lock>, now: Timestamp, detail: Deta
         n_waiting: lock.queue().map_or(0, |queue| queue.len()),
         lapse: lapse_record(state, lock),
     }
+}
+
+/// Returns the holders of a lock, except for shared shares: there can be any number of them, and no client names them.
+pub(crate) fn named_holders(state: &State, slot: Slot<Lock>) -> impl Iterator<Item = &Lease> {
+    let is_named = |lease: &&Lease| lease.mode.get() != Mode::Shared || !state.is_share(lease);
+    state.holders(slot).map(|slot| &state.leases[slot]).take_while(is_named)
+}
+
+/// Returns the holders that have one of these secrets.
+pub(crate) fn holders_with(
+    state: &State,
+    slot: Slot<Lock>,
+    now: Timestamp,
+    secrets: &BTreeSet<[u8; 16]>,
+) -> Vec<LeaseView> {
+    let wanted = named_holders(state, slot).filter(|lease| secrets.contains(&lease.secret.0));
+    let wanted = wanted.filter(|lease| state.overdue(lease, now).is_none());
+    wanted.map(|holder| lease(state, holder)).collect()
 }
 
 pub(crate) fn lease_record(state: &State, lease: &Lease) -> LeaseRecord {

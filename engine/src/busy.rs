@@ -1,4 +1,4 @@
-//! While the store cannot be written: who is told what.
+//! Rejects requests while the store cannot be written.
 
 use super::message::{Asked, Error};
 use super::metrics::Op;
@@ -15,7 +15,7 @@ impl Writer {
         self.send();
     }
 
-    /// Why nothing can be done at present.
+    /// Returns the error for requests while the store cannot be written.
     pub(super) fn busy(&self) -> Error {
         match self.is_remote {
             _ if self.health.room().is_out => Error::StoreAlarmed,
@@ -24,7 +24,7 @@ impl Writer {
         }
     }
 
-    /// Says once that the store does not answer, and once that it does again.
+    /// Logs when the store stops answering and when it answers again, once each.
     pub(super) fn note_silence(&mut self, is_silent: bool) {
         if !self.is_remote || self.was_silent == is_silent {
             return;
@@ -46,7 +46,7 @@ impl Writer {
         }
     }
 
-    /// Everybody who asked meanwhile is told to come back.
+    /// Rejects all queued requests. Clients can repeat them.
     pub(super) fn refuse_all(&mut self) {
         let mut asks = std::mem::take(&mut self.asks);
         asks.extend(self.shared.inbox.drain());

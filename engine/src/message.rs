@@ -1,4 +1,4 @@
-//! A question on its way, and why there may be no answer.
+//! Queued requests, and the errors that a request can end with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use super::ask::Question;
 use super::mailbox::ReplyTo;
 use super::metrics::Op;
 
-/// One question on its way.
+/// A queued request.
 pub(crate) struct Asked {
     pub(super) question: Question,
-    /// On whose word, if that is written down.
+    /// The caller, if changes are recorded with their callers.
     pub(super) asker: Option<Arc<Asker>>,
     pub(super) ticket: Ticket,
     pub(super) reply_to: ReplyTo,
     pub(super) sent_at: Instant,
 }
 
-/// Tells requests apart while they wait.
+/// Identifies a request while it waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Ticket(pub(super) u64);
 
 impl Op {
-    /// Which operation a question counts as.
+    /// Returns the operation that a request is counted as.
     #[inline]
     pub(super) fn of(question: &Question) -> Option<Self> {
         match question {
@@ -35,30 +35,30 @@ impl Op {
     }
 }
 
-/// Why there is no answer.
+/// Why a request was not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// Another process holds the database. Nothing was done.
     Busy,
-    /// Too many requests wait already. Nothing was done.
+    /// The queue of requests is full. Nothing was done.
     Overloaded,
-    /// The journal is as long as it may be and cannot be folded. Nothing was done.
+    /// The journal has reached its maximum size and cannot be folded. Nothing was done.
     JournalFull,
-    /// The disk of the data directory has hardly any space left. Nothing was done.
+    /// The disk of the data directory is almost full. Nothing was done.
     DiskFull,
-    /// The store that several servers share has hardly any room left. Nothing was done.
+    /// The shared store is almost full. Nothing was done.
     StoreFull,
     /// The shared store accepts no writes until an operator disarms its alarm. Nothing was done.
     StoreAlarmed,
-    /// The store that several servers share does not answer. Nothing was done.
+    /// The shared store does not answer. Nothing was done.
     StoreSilent,
-    /// The audit file cannot be written, and nothing is to change then. Nothing was done.
+    /// The audit file cannot be written, so changes are refused. Nothing was done.
     AuditFailed,
     /// The server is stopping. Nothing was done.
     Stopping,
-    /// Another server writes the journal, or nobody does. Nothing was done.
+    /// Another server leads, or none does. Nothing was done.
     NotLeading,
-    /// It is not known whether it was done: repeat it with the same request id.
+    /// The outcome is unknown. Repeating the request with the same request id is safe.
     Unknown,
 }
 

@@ -1,15 +1,15 @@
-//! The right that each question to the engine needs: one line per type.
+//! The right that each request to the engine requires: one line per type.
 //!
-//! The commands of the core, such as a renewal, are in `need.rs` of auth.
+//! The rights for commands of the core, such as a renewal, are in `need.rs` of auth.
 
 use leasehold_auth::purpose::{AuditRecord, OwnLease, Secret};
 use leasehold_auth::{Caller, Denied, Exempt, GovernedBy, Right};
 use leasehold_core::LockKey;
 
 use super::{
-    CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe,
-    ReadHistory, ReadLease, ReadLeases, ReadLock, ReadLocks, ReadMaintenance, ReadSession, Survey,
-    Take, TakeAll, WaitFor, WaitForAll, WatchLease,
+    CheckToken, CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks,
+    ListSessions, Probe, ReadHistory, ReadLease, ReadLeases, ReadLock, ReadLocks, ReadMaintenance,
+    ReadSession, Survey, Take, TakeAll, WaitFor, WaitForAll, WatchLease,
 };
 use leasehold_auth::{governed, own};
 
@@ -20,6 +20,7 @@ governed! {
     WaitForAll: |asked, caller| asked.acquire.govern(caller);
     Enqueue: |asked, caller| asked.acquire.govern(caller);
     ReadLock: |asked, caller| caller.check(caller.to_look(), &asked.key);
+    CheckToken: |asked, caller| caller.check(caller.to_look(), &asked.key);
     ListLocks: |asked, caller| asked.govern_by(caller.to_look(), caller);
     Interest: |asked, caller| match asked {
         Interest::Namespace(namespace) => caller.check_somewhere(Right::Read, Some(namespace)),

@@ -1,8 +1,7 @@
-//! All locks of all namespaces, gone through in turns: what is there is counted, what is wanted is put in order.
+//! Scans all locks of all namespaces, over several rounds: counts them, and sorts those that match.
 //!
-//! No order is kept for it, and nothing is copied but the places of the page that is wanted. A turn looks at a bounded
-//! number of locks and compares a bounded amount of text. What the locks are like is asked afterwards, of those on the
-//! page only.
+//! There is no index for this, and only the positions of the requested page are copied. One round inspects a bounded
+//! number of locks and compares a bounded amount of text. The locks on the page are read afterwards.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -16,50 +15,50 @@ use super::owner::shown;
 use super::read::{Look, SCAN_MAX};
 use super::writer::Writer;
 
-/// Locks that are looked at before it is asked whether the turn is over: how much text they have is not known before.
+/// Number of locks inspected between two checks of the text budget, because their text length is not known in advance.
 const STEP: usize = 32;
-/// Text that is searched in one turn.
+/// Maximum bytes of text searched in one round.
 const SEARCHED_BYTES_MAX: usize = 256 * 1024;
-/// Holders, and waiters, of one lock that are searched.
+/// Maximum holders, and waiters, of one lock that are searched.
 const OWNERS_MAX: usize = 16;
-/// Namespaces that are named.
+/// Maximum namespaces listed by name.
 const NAMESPACES_MAX: usize = 200;
 
-/// Go through some more of the locks.
+/// Scans some more of the locks.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// Where to go on.
+    /// Where to continue.
     pub from: usize,
-    /// What is wanted.
+    /// The locks to find.
     pub wanted: Wanted,
-    /// What was found so far.
+    /// The results so far.
     pub tally: Box<Tally>,
-    /// What its reader may see: what is not in it is not counted either.
+    /// The locks that the caller can see. Other locks are not counted either.
     pub view: View,
-    /// In this namespace, locks with shares only are left out.
+    /// The namespace in which locks that have only shared holders are skipped.
     pub of_paths: Option<Arc<str>>,
 }
 
-/// Which locks are wanted, and in which order.
+/// The locks to find, and their order.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// In whose name, or that of a holder or waiter, this is, in small letters.
+    /// Text that the name of the lock or of a holder or waiter contains, in lower case.
     pub search: Box<str>,
-    /// Of this namespace.
+    /// Only locks of this namespace.
     pub namespace: Option<Box<str>>,
-    /// That stand like this.
+    /// Only locks in this state.
     pub standing: Option<Stand>,
-    /// That are held, reserved or waited for through this dialect.
+    /// Only locks that are held, reserved or waited for through this dialect.
     pub dialect: Option<Dialect>,
-    /// In this order.
+    /// The order of the results.
     pub order: Order,
-    /// Only those after this place.
+    /// Only locks after this position.
     pub after: Option<Place>,
-    /// Most places that are remembered.
+    /// Maximum positions to remember.
     pub n_max: usize,
 }
 
-/// How a lock stands. One that is held or reserved can be waited for too.
+/// The state of a lock. A held or reserved lock can have waiters too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "plain")]
 pub enum Stand {
@@ -69,19 +68,19 @@ pub enum Stand {
     Free,
 }
 
-/// What comes first. Names decide between equals.
+/// The order of the results. Locks that are equal in it are sorted by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// By namespace and name.
+    /// Sorts by namespace and name.
     #[default]
     Name,
-    /// What ends soonest.
+    /// The earliest expiry first.
     Ends,
-    /// What is held longest.
+    /// The longest held first.
     Held,
-    /// What most wait for.
+    /// The most waiters first.
     Waiters,
-    /// What somebody waits for longest.
+    /// The longest wait first.
     Waited,
 }
 
@@ -98,12 +97,12 @@ impl Order {
     }
 }
 
-/// Where a lock is in an order.
+/// The position of a lock in an order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// What the order goes by.
+    /// The value that is compared first; smaller comes first.
     pub rank: u64,
-    /// Which lock.
+    /// The lock.
     pub key: LockKey,
 }
 
@@ -114,35 +113,35 @@ impl Place {
     }
 }
 
-/// What was found.
+/// The results of a scan.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Locks there are.
+    /// The number of locks.
     pub n_locks: usize,
-    /// Everybody who holds one.
+    /// The number of active leases.
     pub n_held: usize,
-    /// Locks that are reserved for their last owner.
+    /// The number of locks reserved for their last owner.
     pub n_grace: usize,
-    /// Everybody who waits.
+    /// The number of waiters.
     pub n_waiters: usize,
-    /// Locks that are wanted.
+    /// The number of matching locks.
     pub n_wanted: usize,
-    /// Of these, the ones up to the place after which the page begins.
+    /// How many of the matching locks are not after `after`, where the page starts.
     pub n_before: usize,
-    /// The last places up to that: those of the page before, and one more if there is one.
+    /// The last positions before the page: the previous page, and one more if there is one.
     pub before: BTreeSet<Place>,
-    /// The first places after that.
+    /// The positions on the page.
     pub places: BTreeSet<Place>,
-    /// Namespaces with locks in them: the first by name.
+    /// Namespaces with locks in them: the first ones by name.
     pub namespaces: BTreeSet<Arc<str>>,
 }
 
-/// What was found so far, and where to go on.
+/// The results so far, and where to continue.
 #[derive(Clone, Debug)]
 pub struct Surveyed {
-    /// What was found.
+    /// The results so far.
     pub tally: Box<Tally>,
-    /// Where to go on; `None`: these were all.
+    /// Where to continue; `None` if the scan is complete.
     pub next: Option<usize>,
 }
 
@@ -232,11 +231,11 @@ impl Tally {
     }
 }
 
-/// Looks for a text, whatever its case.
+/// A case-insensitive text search.
 struct Search<'a> {
     text: &'a str,
     small: String,
-    /// How much it has gone through.
+    /// Bytes searched so far.
     n_bytes: usize,
 }
 
@@ -248,7 +247,7 @@ impl Search<'_> {
         let mut owners = lock.owners(OWNERS_MAX);
         self.is_in(lock.name())
             || owners.any(|(dialect, owner)| {
-                // The search covers only the shown part: otherwise the rest could be guessed letter by letter.
+                // Searches only the displayed part. Otherwise clients could guess the rest letter by letter.
                 self.is_in(&shown(dialect, owner)) || self.is_in(&owner.principal)
             })
     }
@@ -256,7 +255,7 @@ impl Search<'_> {
     fn is_in(&mut self, text: &str) -> bool {
         self.n_bytes += text.len();
         self.small.clear();
-        // Nearly all names are plain.
+        // Fast path, because nearly all names are ASCII.
         if text.is_ascii() {
             self.small.push_str(text);
             self.small.make_ascii_lowercase();

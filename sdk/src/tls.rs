@@ -200,7 +200,8 @@ const REFUSALS: [AlertDescription; 12] = [
 ];
 
 /// For a server that closes a connection before a request was sent. A rejected client certificate can look like this.
-pub(crate) const CLOSED_AT_ONCE: &str = "the server closed the connection immediately. Does it require a client certificate (--client-cert-file)?";
+pub(crate) const CLOSED_AT_ONCE: &str = "the server closed the connection immediately. Does it \
+    require a client certificate (--client-cert-file)?";
 
 /// Returns whether the connection was rejected in its handshake.
 pub(crate) fn is_refused(error: &rustls::Error) -> bool {

@@ -1,4 +1,4 @@
-//! What every handler can reach, and the routes that belong to no dialect.
+//! The state that all handlers share, and the routes that belong to no dialect.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -33,58 +33,58 @@ use crate::metrics::{Format, Metrics};
 use crate::peer::{self, Peers, Relay};
 use crate::trace::Tracer;
 
-/// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
+/// A leader counts as confirmed if etcd confirmed it within this time. It asks etcd every second.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(2);
-/// So long ago one that follows may have read everything there was.
+/// A follower counts as up to date if it had read all records within this time.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
-/// Metrics do not wait longer than this for what only the engine knows.
+/// Maximum time that `/metrics` waits for the counts per namespace, which only the engine knows.
 const NAMESPACES_MAX: Duration = Duration::from_secs(1);
 
-/// Shared by all handlers. Cheap to clone.
+/// The state that all handlers share. Cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 
-/// What they share.
+/// The content of [`App`].
 #[derive(Clone)]
 pub struct Parts {
     /// The engine.
     pub engine: EngineHandle,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// What connections may do.
+    /// Settings of connections.
     pub http: http::Options,
-    /// When to tell a refused client to come back.
+    /// Computes the `Retry-After` of refused requests.
     pub retry: RetryHint,
-    /// What the dialects were told.
+    /// The settings of the dialects.
     pub dialect: Arc<dialect::Options>,
-    /// What the machine allows.
+    /// The limits of the machine.
     pub limits: Arc<Limits>,
-    /// Its backups, if it takes any.
+    /// The backups; `None` if backups are off.
     pub backups: Option<Arc<Backups>>,
-    /// How much is being answered.
+    /// The limits of long responses.
     pub answers: Arc<Answers>,
-    /// Past events.
+    /// Past events of locks.
     pub(crate) archive: Archive,
-    /// Whether anybody is asked who they are, and what they may.
+    /// Authentication and access control, which can be off.
     pub auth: Arc<Gate>,
-    /// Where it is written who did what, if anywhere.
+    /// The audit files; `None` if they are off.
     pub(crate) audit: Option<Arc<Audit>>,
-    /// Makes traces, if there are any.
+    /// Creates trace spans; `None` if tracing is off.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// Where content is kept, if anywhere.
+    /// The content store; `None` if no dialect stores content.
     pub(crate) content: Option<content::Store>,
-    /// The other servers of a shared store, if there are any.
+    /// Forwards requests to the leader; `None` without a cluster.
     pub(crate) relay: Option<Arc<Relay>>,
-    /// Who they are.
+    /// The servers of the cluster; `None` without a cluster.
     pub(crate) roster: Option<Arc<Roster>>,
-    /// What there was to do lately.
+    /// Samples of recent activity, for charts.
     pub(crate) samples: Arc<Samples>,
-    /// What the next page of somebody says.
+    /// Notices that the next page of a user shows once.
     pub(crate) notices: Arc<Notices>,
 }
 
 impl App {
-    /// One that keeps no files.
+    /// Creates the state of a server that stores no files.
     pub fn new(
         engine: EngineHandle,
         metrics: Arc<Metrics>,
@@ -116,23 +116,23 @@ impl App {
         }))
     }
 
-    /// Asks who somebody is, or does not.
+    /// Sets authentication and access control.
     pub fn with_auth(self, auth: Arc<Gate>) -> Self {
         Self(Arc::new(Parts { auth, ..Parts::clone(&self) }))
     }
 
-    /// Writes down who did what, if there is somewhere to.
+    /// Sets the audit files; `None` turns them off.
     pub fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
         Self(Arc::new(Parts { audit, ..Parts::clone(&self) }))
     }
 
-    /// Shares its store with other servers, if there are any.
+    /// Sets the other servers of the cluster; `None` without a cluster.
     pub(crate) fn with_peers(self, peers: Option<Arc<Peers>>, roster: Option<Arc<Roster>>) -> Self {
         let relay = peers.map(|peers| Arc::new(Relay::new(peers)));
         Self(Arc::new(Parts { relay, roster, ..Parts::clone(&self) }))
     }
 
-    /// Makes traces, if this is not nothing.
+    /// Sets the tracer; `None` turns tracing off.
     pub(crate) fn with_tracer(self, tracer: Option<Arc<Tracer>>) -> Self {
         Self(Arc::new(Parts { tracer, ..Parts::clone(&self) }))
     }
@@ -159,7 +159,8 @@ impl App {
         audit.took(&act, caller.is_operator(), self.engine.wall_ms());
     }
 
-    /// The same for any kind of act. Acts that clients can repeat at will must not push out those of operators.
+    /// Writes an act of any kind to the audit files. Acts that clients can repeat at will must not push out those of
+    /// operators.
     pub(crate) fn note_of(
         &self,
         kind: Kind,
@@ -189,12 +190,12 @@ impl App {
         audit.mismatched(&mismatch, self.engine.wall_ms());
     }
 
-    /// Takes backups, if these are any.
+    /// Sets the backups; `None` turns them off.
     pub fn take_backups(self, backups: Option<Arc<Backups>>) -> Self {
         Self(Arc::new(Parts { backups, ..Parts::clone(&self) }))
     }
 
-    /// Tells what happened from the history in `data` too.
+    /// Also returns past events from the history in the directory `data`.
     pub fn with_history(self, data: &Path) -> Self {
         let archive = self.archive.clone().with_history(data);
         Self(Arc::new(Parts { archive, ..Parts::clone(&self) }))
@@ -206,7 +207,7 @@ impl App {
         Self(Arc::new(Parts { archive, ..Parts::clone(&self) }))
     }
 
-    /// Keeps content in `folder`, or in one that is gone at the end.
+    /// Stores content in `folder`, or with `None` in a temporary directory that is removed when the server stops.
     pub fn keep_content(self, folder: Option<&Path>) -> std::io::Result<Self> {
         let files::Options { quota, free_space_min, .. } = self.dialect.files;
         let quota = content::Quota { bytes_max: quota, free_min: free_space_min };
@@ -219,7 +220,8 @@ impl App {
         Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 
-    /// The same for one thread: it shares no counter of references with another, and has a mailbox to look after.
+    /// Clones the state for a worker thread, without reference counts shared between threads. The thread must run the
+    /// mailbox.
     pub fn for_thread(&self) -> (Self, Mailbox) {
         let (engine, mailbox) = self.engine.with_mailbox();
         let relay = self.relay.as_ref().map(|relay| Arc::new(relay.another()));
@@ -235,7 +237,7 @@ impl Deref for App {
     }
 }
 
-/// The routes of everything the server answers; the door is in front of them.
+/// Creates the routes of the server. The front end ([`Door`](crate::door::Door)) calls them.
 pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(healthz))
@@ -243,7 +245,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
         .route("/readyz", get(readyz))
         .route("/leaderz", get(leaderz))
         .route("/metrics", get(metrics));
-    // Naming one twice is naming it.
+    // A dialect that is named twice counts once.
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
     router = router.merge(contract::routes(&app, &dialects)).merge(console::routes());
     let rest = dialects.contains(&Dialect::Files).then(|| files::rest(&app)).flatten();
@@ -260,7 +262,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
         .with_state(app)
 }
 
-/// What is at `/`: the console for browsers, and whatever else is there for everybody else.
+/// Routes `/`: browsers get the console, other clients the service at that path, if there is one.
 fn front(app: App, rest: MethodRouter, is_dav: bool) -> MethodRouter<App> {
     any(async move |request: Request| {
         let (method, headers) = (request.method(), request.headers());
@@ -276,7 +278,7 @@ fn front(app: App, rest: MethodRouter, is_dav: bool) -> MethodRouter<App> {
     })
 }
 
-/// For paths that are nobody's here. Whoever looks for what is switched off is told so.
+/// Answers unknown paths. If the path belongs to a dialect that is off, the message says so.
 async fn nothing_at(State(app): State<App>, uri: Uri) -> Response {
     let dialect = crate::dialect::of_path(uri.path());
     let first = uri.path().split('/').nth(1).unwrap_or_default();
@@ -288,13 +290,13 @@ async fn nothing_at(State(app): State<App>, uri: Uri) -> Response {
         (true, false) if is_named => "--dialects does not name it",
         _ => return nothing_here().await,
     };
-    // Whatever is nobody else's could be the path of a file.
+    // Any path without another meaning might be meant as the path of a file.
     let meant = if is_named { ":" } else { ". If a file was meant:" };
     let why = format!("no such path{meant} the dialect {dialect} is off: {why}");
     failure(StatusCode::NOT_FOUND, Code::NotFound, &why)
 }
 
-/// For paths that are nobody's.
+/// Answers unknown paths with 404.
 pub(crate) async fn nothing_here() -> Response {
     failure(StatusCode::NOT_FOUND, Code::NotFound, "no such path")
 }
@@ -307,12 +309,12 @@ async fn healthz() -> Response {
     Json(Health::OK).into_response()
 }
 
-/// Does the engine's loop go round?
+/// Handles `/livez`: checks that the engine's loop is running.
 async fn livez(State(app): State<App>) -> Response {
     verdict(app.engine.is_alive(), "the engine is stuck")
 }
 
-/// Does this server answer by itself? One that shares its store with nobody always does.
+/// Handles `/leaderz`: checks that this server answers requests itself. Always succeeds without a cluster.
 async fn leaderz(State(app): State<App>) -> Response {
     if app.relay.is_none() || app.engine.is_leading() && is_confirmed(&app) {
         return verdict(true, "");
@@ -323,12 +325,12 @@ async fn leaderz(State(app): State<App>) -> Response {
     response
 }
 
-/// Is it known that nobody else has taken over?
+/// Returns whether the store has confirmed recently that no other server has taken over.
 fn is_confirmed(app: &App) -> bool {
     app.engine.unconfirmed_for() < UNCONFIRMED_MAX
 }
 
-/// Could something be made durable right now, and will that last?
+/// Handles `/readyz`: checks that the store can commit, and will be able to for a while.
 async fn readyz(State(app): State<App>, caller: Caller) -> Response {
     if let Some(relay) = app.relay.as_deref().filter(|_| !app.engine.is_stopping()) {
         return ready_among_others(&app, relay).await;
@@ -342,7 +344,7 @@ async fn readyz(State(app): State<App>, caller: Caller) -> Response {
     }
 }
 
-/// Would whoever comes here be answered, by this server or through it?
+/// Checks that a client of this cluster member is served, by this server or by forwarding to the leader.
 async fn ready_among_others(app: &App, relay: &Relay) -> Response {
     if app.engine.health().pulse().is_drained() {
         return verdict(false, "this server is drained (leasehold cluster drain)");
@@ -401,8 +403,8 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     (headers, text).into_response()
 }
 
-/// What there is in each namespace, if whoever asks may know and the engine says so soon. The rest is told without it:
-/// metrics are needed most when something does not work.
+/// Returns the counts per namespace, if the caller is allowed to see them and the engine responds in time. Otherwise
+/// `/metrics` omits them, because metrics are needed most when the engine does not respond.
 async fn namespaces(app: &App, caller: &Caller) -> Option<NamespaceCounts> {
     let n_max = app.http.metrics_namespaces_max;
     if n_max == 0 {

@@ -1,4 +1,4 @@
-//! A server that is one of several: where their store is, and what this one is called.
+//! A server that is part of a cluster: its shared store, and its identity in the cluster.
 
 mod location;
 pub(crate) mod roster;
@@ -18,48 +18,48 @@ use leasehold_store::{Error, NodeFolder, Peering};
 pub use location::Location;
 use roster::Roster;
 
-/// How etcd is reached.
+/// How to connect to etcd.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Where.
+    /// The address of the store in etcd.
     pub location: Location,
-    /// Who signs the certificates of members, in PEM; `None`: connections are not encrypted.
+    /// The CA of the members' certificates, in PEM; `None` for unencrypted connections.
     pub ca_file: Option<PathBuf>,
-    /// Our own certificate and its key, in PEM, if members ask for one.
+    /// The client certificate and its key, in PEM, if members require one.
     pub identity_files: Option<(PathBuf, PathBuf)>,
-    /// A user of etcd, and a file with its password.
+    /// The etcd user, and the file with its password.
     pub user: Option<(String, PathBuf)>,
 }
 
-/// What one server is to the others.
+/// The cluster settings of one server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How etcd is reached.
+    /// How to connect to etcd.
     pub access: Access,
-    /// The name of this server, which no other has.
+    /// The name of this server, which must be unique in the cluster.
     pub node: String,
-    /// Where clients reach it: a URL. `None`: where it listens first.
+    /// The URL at which clients reach this server; `None` to derive it from the first listen address.
     pub advertise: Option<String>,
-    /// Where it listens for the other servers. `None`: at a free port of the address where it listens first.
+    /// The listen address for the other servers; `None` for a free port of the first listen address.
     pub peer_listen: Option<SocketAddr>,
-    /// A file with what the servers know each other by. `None`: each says what it wants to be shown, in etcd; only for
-    /// servers on one machine.
+    /// The file with the secret that all servers share. With `None`, each server publishes a random key in etcd, which
+    /// is only safe if all servers are on one machine.
     pub peer_secret_file: Option<PathBuf>,
-    /// It may lead although its folder does not remember how far the journal went.
+    /// Allows this server to lead even if its data directory does not remember how far the journal went.
     pub lead_without_memory: bool,
-    /// It only ever follows.
+    /// Makes this server a follower that never leads.
     pub never_lead: bool,
-    /// Whether the one that leads has etcd forget what keys were.
+    /// Whether the leader compacts etcd.
     pub compacts: bool,
-    /// How many bytes a member of etcd may use, unless it tells so itself.
+    /// The storage quota of etcd members in bytes, for members that do not report it.
     pub quota: u64,
 }
 
-/// The shortest secret that is taken.
+/// Minimum length of a peer secret.
 const SECRET_BYTES_MIN: usize = 16;
 
 impl Options {
-    /// Says what is wrong with where it is to be reached.
+    /// Returns an error if other servers could not reach this one.
     pub fn check(&self, listen: &[Listen]) -> Result<(), String> {
         if let Some(url) = &self.advertise
             && host_of(url).is_none()
@@ -91,7 +91,7 @@ impl Options {
         Ok(())
     }
 
-    /// Where it listens for the other servers.
+    /// Returns the listen address for the other servers.
     pub fn peers(&self, listen: &[Listen]) -> SocketAddr {
         let beside = || {
             let first = listen.iter().find_map(Listen::address).map(|address| address.ip());
@@ -100,7 +100,7 @@ impl Options {
         self.peer_listen.unwrap_or_else(beside)
     }
 
-    /// How others reach this server that listens there by now.
+    /// Returns the addresses at which clients and other servers reach this one, given its actual listen addresses.
     pub(crate) fn reached(&self, listen: &[Listen], peers: SocketAddr) -> Result<Reached, String> {
         self.check(listen)?;
         let address = self.advertise.as_ref().map(|url| url.trim_end_matches('/').to_owned());
@@ -129,17 +129,17 @@ impl Options {
     allow(dead_code, reason = "without etcd there are no other servers")
 )]
 pub(crate) struct Reached {
-    /// Where clients do.
+    /// The URL for clients.
     pub(crate) address: String,
-    /// Where the other servers do.
+    /// The address for other servers.
     pub(crate) peering: Peering,
-    /// What they have to show.
+    /// The key that other servers must send.
     pub(crate) key: String,
-    /// All of them have been given the same in a file.
+    /// Whether the key is from a file that all servers share.
     pub(crate) is_given: bool,
 }
 
-/// The host of `http://HOST:PORT`, an IPv6 address in its brackets.
+/// Returns the host of `http://HOST:PORT`. IPv6 addresses keep their brackets.
 fn host_of(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -165,25 +165,25 @@ fn secret(file: &Path) -> Result<String, String> {
     Ok(secret.into())
 }
 
-/// How etcd is, as this machine sees it.
+/// The state of etcd as this machine sees it.
 #[derive(Clone, Debug)]
 pub struct EtcdHealth {
-    /// Each member by its address; an error says why it does not answer.
+    /// Each member by its address, or why it does not respond.
     pub members: Vec<(String, Result<Member, String>)>,
-    /// How many keys there are under the prefix of the store.
+    /// The number of keys under the store's prefix.
     pub n_keys: Result<i64, String>,
 }
 
-/// A member of etcd that answers.
+/// An etcd member that responds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Its version.
     pub version: String,
-    /// It knows a member that leads.
+    /// Whether the member knows a leader.
     pub has_leader: bool,
-    /// How many bytes its file has.
+    /// The size of its database file.
     pub n_bytes: i64,
-    /// Its alarms, in words.
+    /// Descriptions of its alarms.
     pub alarms: Vec<String>,
 }
 
@@ -201,15 +201,15 @@ mod built {
     use leasehold_store::Seat;
     use leasehold_store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
 
-    /// How long one try may take if nobody waits for it: deleting a whole journal takes a while.
+    /// Timeout of one attempt for work that no client waits for. Deleting a whole journal takes a while.
     const ERRAND_TRY_MAX: Duration = Duration::from_secs(2);
 
-    /// Makes a store where nothing is yet.
+    /// Creates a store under an unused prefix.
     pub fn init(access: &Access) -> Result<(), Error> {
         etcd::init(&remote(access)?, &access.location.prefix)
     }
 
-    /// This server's part in the seat, and who else has one. Must not be called where tokio's tasks run.
+    /// Creates this server's cluster membership. Blocks, so it must not be called on a tokio thread.
     pub(crate) fn seat(
         options: Options,
         reached: &Reached,
@@ -231,12 +231,12 @@ mod built {
         Ok((Box::new(seat), Roster::new(move || operator.look())))
     }
 
-    /// Reaches etcd for work that no request waits for.
+    /// Connects to etcd for work that no client waits for.
     pub fn reach(access: &Access) -> Result<Remote, Error> {
         connected(access, |options| options.try_max = ERRAND_TRY_MAX)
     }
 
-    /// Asks every member how it is. Must not be called where tokio's tasks run.
+    /// Checks every member. Blocks, so it must not be called on a tokio thread.
     pub fn health(access: &Access) -> Result<EtcdHealth, Error> {
         let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
         runtime::on_this_thread().map_err(|error| refused(&error))?.block_on(async {
@@ -281,7 +281,7 @@ mod built {
         }
         if let Some((user, password_file)) = user {
             let password = leasehold_etcd::Password::In(password_file.clone());
-            // One that cannot be read is told now.
+            // An unreadable password file must be reported now.
             password.read().map_err(|error| Error::Refused(error.to_string()))?;
             let user = user.clone();
             options.credentials = Some(leasehold_etcd::Credentials { user, password });
@@ -305,17 +305,17 @@ mod built {
     use leasehold_base::clock::Clock;
     use leasehold_store::Seat;
 
-    /// What needs etcd cannot be done.
+    /// Returns the error for builds without etcd support.
     pub(super) fn not_built<T>() -> Result<T, Error> {
         Err(Error::Refused("this program was built without etcd (feature etcd)".into()))
     }
 
-    /// Cannot be done.
+    /// Fails, because this build has no etcd support.
     pub fn init(_: &Access) -> Result<(), Error> {
         not_built()
     }
 
-    /// Cannot be told.
+    /// Fails, because this build has no etcd support.
     pub fn health(_: &Access) -> Result<EtcdHealth, Error> {
         not_built()
     }
@@ -335,7 +335,7 @@ mod built {
 pub use built::reach;
 pub use built::{health, init};
 
-/// Starts an engine that takes part with the others, and says who they are.
+/// Starts an engine that joins the cluster, and publishes the addresses of this server.
 pub(crate) async fn start(
     (options, reached): (Options, Reached),
     folder: NodeFolder,

@@ -1,4 +1,4 @@
-//! What is counted, for `/metrics`. No lock names: there may be millions.
+//! The metrics of `/metrics`. They contain no lock names, because there can be millions.
 
 mod issuers;
 mod namespaces;
@@ -24,7 +24,7 @@ use process::Process;
 use tasks::Tasks;
 pub(crate) use text::Format;
 
-/// What has a budget in bytes.
+/// Resources with a budget in bytes: name and description.
 const BYTES: [(&str, &str); 5] = [
     ("metadata", "Bytes of metadata of waiting and active leases"),
     ("names", "Bytes of names of locks, namespaces and owners"),
@@ -44,7 +44,7 @@ struct CommandLabel {
     result: &'static str,
 }
 
-/// Which answers are counted together.
+/// The labels by which responses are counted.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 pub(crate) struct AnswerLabel {
     method: &'static str,
@@ -58,7 +58,7 @@ impl AnswerLabel {
     }
 }
 
-/// What there is to do.
+/// The current load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Active leases.
@@ -69,39 +69,39 @@ pub(crate) struct Load {
     pub(crate) n_granted: u64,
 }
 
-/// Everything that is counted.
+/// All metrics.
 pub struct Metrics {
     book: Book,
     process: Process,
-    /// What the engine counts.
+    /// The metrics of the engine.
     pub engine: Arc<EngineMetrics>,
     pub(crate) tasks: Tasks,
     webhooks: Family<ResultLabel, Counter>,
     webhook_queue: Gauge,
-    /// Of the one that has backups; nothing is shown of others.
+    /// Shown only if backups are on.
     backup_age: Family<NoLabels, Gauge>,
     backup_failures: Family<NoLabels, Counter>,
-    /// Connections open.
+    /// Open connections.
     pub connections: Gauge,
     /// Bytes of all files.
     pub files_bytes: Gauge,
-    /// Bytes of long answers that are being sent.
+    /// Bytes of long responses in progress.
     pub answers_bytes: Gauge,
-    /// Bytes of connection buffers for request heads, beyond what each connection may have.
+    /// Bytes of connection buffers for request heads, beyond the free allowance of each connection.
     pub heads_bytes: Gauge,
-    /// Streams of events.
+    /// Open event streams.
     pub event_streams: Gauge,
-    /// Browsers that are signed in.
+    /// Signed-in browsers.
     pub sign_ins: Gauge,
     /// Bytes of events that streams have not taken yet.
     pub event_streams_bytes: Gauge,
     /// Admitted HTTP/2 requests in progress.
     pub streams: Gauge,
-    /// All HTTP/2 requests, including refused ones whose response is not taken.
+    /// All HTTP/2 requests, including refused ones whose response was not read.
     pub streams_open: Gauge,
-    /// For how long the auth file or one it names could not be used, in seconds.
+    /// For how many seconds the auth file, or a file that it names, has been unusable.
     pub(crate) auth_stale: Family<NoLabels, Gauge>,
-    /// For how long the certificate or its key could not be used, in seconds.
+    /// For how many seconds the TLS certificate or key has been unusable.
     pub(crate) tls_stale: Family<NoLabels, Gauge>,
     unopened: Family<ReasonLabel, Counter>,
     malformed_names: Counter,
@@ -112,17 +112,17 @@ pub struct Metrics {
     redis: Family<CommandLabel, Counter>,
     pub(crate) issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
-    /// Answers to requests, by route and status.
+    /// Responses, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
 
 impl Metrics {
-    /// Everything at zero.
+    /// Creates the metrics with zero values.
     pub fn new() -> Self {
         let mut book = Book::default();
         let build = [
             ("version", env!("CARGO_PKG_VERSION")),
-            // Whoever builds a release says of what.
+            // Set by the release build.
             ("revision", option_env!("LEASEHOLD_REVISION").unwrap_or("unknown")),
             ("os", std::env::consts::OS),
             ("arch", std::env::consts::ARCH),
@@ -249,7 +249,7 @@ impl Metrics {
         r.add("leasehold_audit_failing", "1 while the audit file cannot be written", failing);
     }
 
-    /// What there is to do, for charts.
+    /// Returns the current load, for charts.
     pub(crate) fn load(&self) -> Load {
         let n_granted = self.engine.ops.n_granted();
         Load {
@@ -259,12 +259,12 @@ impl Metrics {
         }
     }
 
-    /// As `/metrics` shows it to those who may not know what there is in each namespace.
+    /// Renders `/metrics` without counts per namespace.
     pub fn render(&self) -> String {
         self.show(Format::Prometheus, None)
     }
 
-    /// As `/metrics` shows it; with what there is in each namespace, if whoever asks may know.
+    /// Renders `/metrics`, with counts per namespace if the caller can see them.
     pub(crate) fn show(&self, format: Format, namespaces: Option<&NamespaceCounts>) -> String {
         self.process.observe();
         let mut text = String::new();
@@ -279,28 +279,28 @@ impl Metrics {
         format.of(text)
     }
 
-    /// What every metric is called by those who read it, whether or not there is anything to show of it now.
+    /// Returns the full name of each metric, including metrics that have no value yet.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.book.names().chain(namespaces::SHOWN.iter().map(|(name, _)| *name))
     }
 
-    /// A connection ended before its first request could be sent.
+    /// Counts a connection that ended before its first request.
     pub(crate) fn count_unopened(&self, reason: &'static str) {
         self.unopened.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// A command of a Redis client was answered.
+    /// Counts a Redis command.
     pub(crate) fn count_redis(&self, command: &'static str, is_error: bool) {
         let result = if is_error { "error" } else { "ok" };
         self.redis.get_or_create(&CommandLabel { command, result }).inc();
     }
 
-    /// So many spans of traces were sent, could not be, or were dropped.
+    /// Counts trace spans that were sent, that failed to be sent, or that were dropped.
     pub(crate) fn count_spans(&self, result: &'static str, n: u64) {
         self.spans.get_or_create(&ResultLabel { result }).inc_by(n);
     }
 
-    /// A client's certificate has so many names that say nothing.
+    /// Counts malformed names in client certificates.
     pub(crate) fn count_malformed_names(&self, n: usize) {
         self.malformed_names.inc_by(n as u64);
     }
@@ -310,7 +310,7 @@ impl Metrics {
         self.webhooks.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// How many notes wait for the webhook, and how many it never got to.
+    /// Updates the number of notes that wait for the webhook, and of those that were dropped.
     pub(crate) fn observe_notes(&self, (n_waiting, n_dropped): (usize, u64)) {
         self.webhook_queue.set(n_waiting as i64);
         let dropped = self.webhooks.get_or_create(&ResultLabel { result: "dropped" });

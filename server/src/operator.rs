@@ -1,5 +1,5 @@
-//! What an operator takes away from others, by the API or by the console: the same steps, and the same lines in the log
-//! and in the audit file.
+//! Revocations by operators, through the API or the console. Both take the same steps and write the same log and audit
+//! lines.
 
 use leasehold_auth::{Caller, Denied, Right, View};
 use leasehold_base::text::harmless;
@@ -12,7 +12,7 @@ use leasehold_engine::{self as engine, ListHoldings, ListSessions};
 use crate::app::App;
 use crate::dialect::grip;
 
-/// Takes a lock away from whom `target` names, all of whom hold this one.
+/// Revokes the leases of `target`, all of which are on this lock.
 pub(crate) async fn revoke<E>(
     app: &App,
     caller: &Caller,
@@ -44,8 +44,8 @@ pub(crate) fn is_from_others(caller: &Caller, leases: &[LeaseView]) -> bool {
     leases.iter().any(|lease| !caller.is(&lease.owner.principal))
 }
 
-/// Takes away what somebody has, and says how many leases that were; `each` is told of them. In slices, so that nobody
-/// waits long for an owner that has very much.
+/// Revokes all leases of an owner or principal. Calls `each` with the revoked leases, and returns their number. Works
+/// in slices, so that an owner with many leases does not delay other requests.
 pub(crate) async fn revoke_all<E>(
     app: &App,
     caller: &Caller,
@@ -78,7 +78,7 @@ where
     Ok(n)
 }
 
-/// Says that somebody's leases were taken away.
+/// Logs and audits that the leases of an owner or principal were revoked.
 pub(crate) fn tell_all(app: &App, caller: &Caller, whose: &Whose, reason: &str, n: u64) {
     let is_own = matches!(whose, Whose::Principal(principal) if caller.is(principal));
     let (by, why) = (by(caller), &*harmless(reason));
@@ -95,7 +95,7 @@ pub(crate) fn note_revoked(app: &App, caller: &Caller, lock: &LockKey, reason: &
     });
 }
 
-/// A session by its number, and how many leases it has.
+/// Finds a session by its number, and counts its leases.
 pub(crate) async fn find_session<E>(
     app: &App,
     caller: &Caller,
@@ -109,8 +109,9 @@ where
     Ok(found.into_iter().find(|(session, _)| session.number == number))
 }
 
-/// Ends a session, and says how many leases ended with it; `None`: it was over. The command for it knows no reason: if
-/// there is one, the leases are taken away with it first, so that it is in their history and told to their holder.
+/// Ends a session, and returns how many leases ended with it; `None` if it had already ended. The command has no field
+/// for a reason. If there is one, the leases are first revoked with it, so that it is in their history and their
+/// holders learn it.
 pub(crate) async fn end_session<E>(
     app: &App,
     caller: &Caller,

@@ -113,7 +113,7 @@ pub trait Store: Send {
 /// Why another process has to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Dismissal {
-    /// An operator asked for it.
+    /// An operator requested it.
     ByOperator,
     /// Most of the other servers cannot reach this one. Contains their names.
     Unreached(Vec<String>),

@@ -178,7 +178,7 @@ mod tests {
         let status = three();
         let behind = |node: &Node| (status.records_behind(node), status.seconds_behind(node));
         let [leads, follows, lags] = status.nodes.as_slice() else { panic!("three") };
-        assert_eq!(behind(leads), (0, Some(0)), "nobody is ahead of who leads");
+        assert_eq!(behind(leads), (0, Some(0)), "no server is ahead of the leader");
         assert_eq!(behind(follows), (0, Some(0)), "it has read everything since it said how far");
         assert_eq!(behind(lags), (3, Some(4)));
         assert_eq!(behind(&Node { behind_s: None, ..follows.clone() }), (2, None), "an old one");

@@ -145,8 +145,8 @@ impl Looking<'_> {
             self.at_star(of, at);
             let Some((kind, name)) = text.split_once(':') else { continue };
             let why = match kind {
-                "key" => self.nobodys_key(name),
-                "mtls" => self.nobodys_certificate(name),
+                "key" => self.unknown_key(name),
+                "mtls" => self.unknown_certificate(name),
                 kind => self.unknown_kind(kind),
             };
             if let Some(why) = why {
@@ -192,7 +192,7 @@ impl Looking<'_> {
         })
     }
 
-    fn nobodys_key(&self, name: &str) -> Option<String> {
+    fn unknown_key(&self, name: &str) -> Option<String> {
         let pattern = Pattern::parse(name);
         let mut known =
             self.policy.keys.values().filter(|key| pattern.matches(&key.name)).peekable();
@@ -203,11 +203,11 @@ impl Looking<'_> {
         is_over.then(|| format!("all keys with the name {name:?} have expired"))
     }
 
-    fn nobodys_certificate(&self, name: &str) -> Option<String> {
+    fn unknown_certificate(&self, name: &str) -> Option<String> {
         let Some(mtls) = self.policy.mtls() else { return self.unknown_kind("mtls") };
         let is_uri = name.contains("://");
         match mtls.named() {
-            Named::Nobody => {
+            Named::NoPrincipal => {
                 Some("certificates identify no principal: [mtls] has principal = \"none\"".into())
             }
             Named::Dns if is_uri => {

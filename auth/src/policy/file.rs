@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use leasehold_base::calendar;
 use leasehold_base::host::is_host;
 use serde::Deserialize;
 use toml::Spanned;
@@ -280,40 +281,10 @@ pub(super) fn epoch_ms(at: &Datetime) -> Option<i64> {
         Offset::Z => 0,
         Offset::Custom { minutes } => i64::from(minutes),
     };
-    let days = days_from_epoch(date.year.into(), date.month.into(), date.day.into());
+    let days = calendar::days(date.year.into(), date.month.into(), date.day.into())?;
     #[allow(clippy::useless_conversion, reason = "in toml 0.9 there always is one")]
     let second = Option::<u8>::from(time.second).unwrap_or(0);
     let seconds = i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + i64::from(second)
         - offset_minutes * 60;
     Some((days * 86_400 + seconds) * 1000)
-}
-
-/// Returns the number of days since 1970-01-01. Internally years start in March, so that the leap day is their last
-/// day.
-pub fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let months = (month + 9) % 12;
-    let day_of_year = (153 * months + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_date_is_a_number_of_days() {
-        for (date, days) in [
-            ((1970, 1, 1), 0),
-            ((1969, 12, 31), -1),
-            ((1970, 3, 1), 59),
-            ((2000, 2, 29), 11_016),
-            ((2000, 3, 1), 11_017),
-            ((2027, 2, 13), 20_862),
-            ((9999, 12, 31), 2_932_896),
-        ] {
-            assert_eq!(days_from_epoch(date.0, date.1, date.2), days, "{date:?}");
-        }
-    }
 }

@@ -21,7 +21,6 @@ use leasehold_core::LockKey;
 
 pub use doubt::Surroundings;
 pub(crate) use file::NAME_BYTES_MAX;
-pub use file::days_from_epoch;
 pub(crate) use key::Key;
 pub use key::{NewKey, PREFIX, hex, is_same, unhex};
 pub use mtls::Mtls;

@@ -24,11 +24,11 @@ pub struct Proxy {
 /// How the proxy is recognized.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum From {
-    /// It connects to this Unix socket. File permissions control which processes can do so.
+    /// The proxy connects to this Unix socket. File permissions control which processes can do so.
     Unix(String),
-    /// It connects from this network and sends the secret.
+    /// The proxy connects from this network and sends the secret.
     Network(IpNet),
-    /// It sends a client certificate with this name.
+    /// The proxy sends a client certificate with this name.
     Mtls(String),
 }
 

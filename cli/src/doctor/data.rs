@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(verdict, Verdict::Problem);
         assert!(why.contains("INCOMPLETE in it is empty. Restore a backup"), "{why}");
         fs::write(path.join("INCOMPLETE"), "first start\n").expect("a file");
-        assert_eq!(said(None).0, Verdict::Fine, "the next start begins anew");
+        assert_eq!(said(None).0, Verdict::Fine, "the next start creates a new store");
         fs::remove_file(path.join("INCOMPLETE")).expect("removed");
         fs::write(path.join("mark"), "x").expect("a file");
         assert!(

@@ -18,7 +18,7 @@ use crate::output::plain;
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// A well-formed lease id that no lease has.
-const NOBODYS_LEASE: &str = "0.00000000000000000000000000000000";
+const UNKNOWN_LEASE: &str = "0.00000000000000000000000000000000";
 
 /// When and how the lock is released.
 pub(super) struct Release {
@@ -122,14 +122,14 @@ pub(super) async fn check(
         // `run` itself waits for such a short time.
         return Ok(());
     }
-    let nobodys = RenewRequest {
+    let unknown = RenewRequest {
         owner_id: client.owner().into(),
-        lease_id: NOBODYS_LEASE.into(),
+        lease_id: UNKNOWN_LEASE.into(),
         fencing_token: 1,
         extend_by_ms: at_least.millis(),
         request_id: None,
     };
-    match client.renew(lock, &nobodys).await {
+    match client.renew(lock, &unknown).await {
         Err(Error::Failed { failure, .. }) if failure.code == Code::InvalidRequest => {
             match failure.error.strip_prefix("extend_by_ms: ") {
                 Some(why) => Err(Failure::new(

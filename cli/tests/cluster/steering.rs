@@ -149,7 +149,7 @@ async fn an_operator_sees_who_cannot_reach_the_leader_and_who_handed_over() {
 
 /// Another application overwrites keys that only servers should write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_else_wrote_does_not_blind_the_operator_and_is_mended() {
+async fn foreign_values_in_etcd_are_reported_and_repaired() {
     let folder = folder();
     let world = World::new(folder.path());
     world.until("it leads", "/readyz", 200).await;

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{BINARY, Ended, World, command, until};
 
 #[test]
-fn a_lock_is_had_refused_renewed_given_back_and_not_given_back_twice() {
+fn a_lock_is_acquired_refused_renewed_and_released_only_once() {
     let world = World::new();
     let acquired = world.json(&["acquire", "db", "--owner", "ann", "--ttl", "1m"]);
     assert_eq!((&acquired["owner_id"], &acquired["fencing_token"]), (&json!("ann"), &json!(1)));
@@ -134,7 +134,7 @@ fn a_name_cannot_slip_a_command_into_the_lines_for_the_shell() {
 }
 
 #[test]
-fn whoever_waits_has_the_lock_when_it_is_given_back() {
+fn the_next_waiter_gets_the_lock_when_it_is_released() {
     let world = World::new();
     let acquired = world.json(&["acquire", "db", "--owner", "ann", "--ttl", "1m"]);
     let mut waiter = world.command(&["acquire", "db", "--owner", "ben", "--wait", "60", "--json"]);
@@ -151,7 +151,7 @@ fn whoever_waits_has_the_lock_when_it_is_given_back() {
 }
 
 #[test]
-fn whoever_is_interrupted_while_it_waits_leaves_the_queue_at_once() {
+fn an_interrupted_waiter_leaves_the_queue_immediately() {
     let world = World::new();
     world.json(&["acquire", "db", "--owner", "ann", "--ttl", "1m"]);
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
@@ -208,13 +208,13 @@ fn metadata_grace_and_namespace_reach_the_server() {
 }
 
 #[test]
-fn a_revoked_lock_is_nobodys_and_the_reason_is_told() {
+fn a_revoked_lock_is_free_and_the_reason_is_reported() {
     let world = World::new();
     world.json(&["acquire", "db", "--owner", "ann"]);
     let revoked = world.leasehold(&["revoke", "db", "--reason", "host is gone"]);
     assert_eq!((revoked.code, revoked.out.as_str()), (0, "revoked db from ann, token 1\n"));
-    let nobody = world.leasehold(&["revoke", "db", "--reason", "host is gone"]);
-    assert_eq!((nobody.code, nobody.out.as_str()), (0, "db was not held\n"));
+    let again = world.leasehold(&["revoke", "db", "--reason", "host is gone"]);
+    assert_eq!((again.code, again.out.as_str()), (0, "db was not held\n"));
 }
 
 #[test]

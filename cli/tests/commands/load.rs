@@ -110,7 +110,7 @@ fn breaches(
 }
 
 #[test]
-fn a_server_that_grants_to_everybody_is_found_out() {
+fn a_server_that_grants_every_request_is_detected() {
     let n_grants = AtomicU64::new(0);
     let seen = breaches(&["--failrate", "0", "--keeprate", "0"], move |question| {
         granted(question, n_grants.fetch_add(1, SeqCst) + 1)

@@ -158,7 +158,7 @@ fn ls_shows_what_is_held_or_waited_for_and_all_only_if_asked() {
 }
 
 #[test]
-fn ls_sorts_by_what_is_asked_and_names_everybody_in_full() {
+fn ls_sorts_as_requested_and_prints_full_names() {
     let world = World::new();
     for (lock, owner, ttl) in [("a", "zoe", "30m"), ("b", "ann", "10m"), ("c", "moe", "20m")] {
         world.json(&["acquire", lock, "--owner", owner, "--ttl", ttl]);

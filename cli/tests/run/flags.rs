@@ -290,7 +290,7 @@ fn several_locks_are_held_all_or_none() {
     assert_eq!(world.ran(&["-n", "c", "true"]).0, 0);
     std::fs::write(world.file("go"), "").unwrap();
     assert_eq!(run.code(), Some(0));
-    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "both were given back");
+    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "both were released");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,5 +311,5 @@ async fn one_of_several_that_is_revoked_ends_the_command() {
     let reason = json!({"reason": "test"});
     world.server.client.post("/v1/locks/b/revoke", reason).await.unwrap();
     assert_eq!(run.code(), Some(75));
-    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "the other was given back");
+    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "the other was released");
 }

@@ -85,9 +85,9 @@ async fn a_server_knows_the_keys_that_were_made_for_it() {
     }
     assert_eq!(acquire(&ci, "other"), Some(77));
     assert_eq!(acquire("lh_a_b", "shop"), Some(77));
-    let nobody = world.run(&["ls", "--url", &url]);
-    assert_eq!(nobody.status.code(), Some(77), "nobody");
-    let said = text(&nobody.stderr);
+    let anonymous = world.run(&["ls", "--url", &url]);
+    assert_eq!(anonymous.status.code(), Some(77), "anonymous");
+    let said = text(&anonymous.stderr);
     assert!(said.contains("no credential was sent; accepted: an API key (Auth"), "{said}");
     let end = ["key", "revoke", "--name", "ci", "--end-leases", "--url", &url];
     let revoked = world.run_with(&end, &[("LEASEHOLD_API_KEY", &admin)]);
@@ -147,9 +147,9 @@ async fn a_revocation_that_stopped_half_way_is_finished_by_repeating_it() {
         world.run_with(&words, credential)
     };
     // Requests that cannot work change nothing.
-    let nobody = revoke(&url, &[], &[]);
-    assert_eq!(nobody.status.code(), Some(64), "{nobody:?}");
-    assert!(text(&nobody.stderr).contains("--end-leases needs an admin's key"), "{nobody:?}");
+    let absent = revoke(&url, &[], &[]);
+    assert_eq!(absent.status.code(), Some(64), "{absent:?}");
+    assert!(text(&absent.stderr).contains("--end-leases needs an admin's key"), "{absent:?}");
     let own = revoke(&url, &[("LEASEHOLD_API_KEY", &ci)], &[]);
     assert_eq!(own.status.code(), Some(64), "{own:?}");
     assert!(text(&own.stderr).contains("use another admin's key"), "{own:?}");
@@ -287,19 +287,19 @@ fn what_is_hardly_meant_is_told_with_its_line() {
     let auth = std::fs::read_to_string(world.path("auth.toml")).expect("a file");
     let n = auth.lines().count();
     let more = "[proxy]\nuser-header = \"X-User\"\nfrom = [\"unix:/run/a.sock\"]\n\
-        [[rule]]\nname = \"r\"\nwho = [\"key:nobody\"]\nmay = [\"read\"]\nnamespaces = [\"a\"]\n";
+        [[rule]]\nname = \"r\"\nwho = [\"key:absent\"]\nmay = [\"read\"]\nnamespaces = [\"a\"]\n";
     std::fs::write(world.path("auth.toml"), format!("{auth}{more}")).expect("a file");
     let check = ["check-config", "--auth-file=auth.toml"];
     let told = text(&world.run(&check).stderr);
     let nothing =
         format!("auth.toml:{}: proxy: from: the server does not listen on unix:/run/a.sock", n + 3);
-    let nobody = format!("auth.toml:{}: rule \"r\": no key has the name \"nobody\"", n + 6);
-    assert!(told.contains(&nothing) && told.contains(&nobody), "{told}");
+    let absent = format!("auth.toml:{}: rule \"r\": no key has the name \"absent\"", n + 6);
+    assert!(told.contains(&nothing) && told.contains(&absent), "{told}");
     let json = text(&world.run(&[&check[..], &["--json"]].concat()).stdout);
     assert!(json.contains("\"warnings\":[") && json.contains("does not listen on"), "{json}");
     let listening = ["--listen=unix:/run/a.sock"];
     let told = text(&world.run(&[&check[..], &listening].concat()).stderr);
-    assert!(!told.contains("does not listen on") && told.contains(&nobody), "{told}");
+    assert!(!told.contains("does not listen on") && told.contains(&absent), "{told}");
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
     assert_eq!(may("oidc:alice", &[]).0, Some(77));
     assert_eq!(may("proxy:alice", &["proxy:payments"]).0, Some(77));
     let check = || world.run(&["check-config", "--auth-file=auth.toml"]);
-    assert!(!text(&check().stderr).contains("nobody's name"), "{:?}", check());
+    assert!(!text(&check().stderr).contains("no principal starts with"), "{:?}", check());
     write(&format!(
         "{oidc}{}{}",
         rule("oicd:payments"),

@@ -78,7 +78,7 @@ fn a_setting_with_which_nothing_would_work_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_whose_log_nobody_reads_any_more_goes_on() {
+async fn a_server_continues_when_its_log_pipe_is_closed() {
     let folder = folder();
     let port_file = folder.path().join("port");
     let mut command = Command::new(BINARY);
@@ -332,7 +332,7 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     assert!(check_config(&["--lock-namespace="], &[]).contains("--lock-namespace: is empty"));
     let said = check_config(&[], &[("LEASEHOLD_TTL_MAX", "x")]);
     assert!(said.contains("LEASEHOLD_TTL_MAX: invalid value 'x'"), "{said}");
-    assert!(!said.contains("--ttl-max"), "nobody gave the flag: {said}");
+    assert!(!said.contains("--ttl-max"), "the flag was not given: {said}");
     assert!(
         check_config(&["--ttl-max=1h"], &[("LEASEHOLD_TTL_MAX", "x")]).contains("ttl-max = \"1h\"")
     );
@@ -396,7 +396,7 @@ async fn a_second_sigterm_ends_the_wait_at_once() {
 
 /// As under systemd, with a watchdog time of 200 ms.
 #[test]
-fn whoever_started_it_is_told_when_it_is_ready_alive_and_stopping() {
+fn the_service_manager_is_notified_when_the_server_is_ready_alive_and_stopping() {
     let folder = folder();
     let socket = folder.path().join("notify.sock");
     let heard = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();

@@ -66,7 +66,7 @@ async fn sighup_reads_the_log_filter_again_and_says_what_needs_a_restart() {
     std::fs::write(&config, "").unwrap();
     server.signal(Signal::HUP);
     logged(&log, "reread the settings\"", 2).await;
-    assert_eq!(n_grants("five").await, 3, "unless nobody asks");
+    assert_eq!(n_grants("five").await, 3, "grants are not logged by default");
     assert!(server.terminate().success());
 }
 

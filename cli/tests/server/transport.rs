@@ -221,9 +221,9 @@ fn the_recipe_for_client_certificates_works() {
     let words: Vec<_> = words.chain(ls.split_whitespace()).collect();
     let listed = world.run(&words);
     assert!(listed.status.success(), "{listed:?}");
-    let nobody = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
-    assert_eq!(nobody.status.code(), Some(77), "{nobody:?}");
-    let said = text(&nobody.stderr);
+    let anonymous = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
+    assert_eq!(anonymous.status.code(), Some(77), "{anonymous:?}");
+    let said = text(&anonymous.stderr);
     assert!(
         said.contains("accepted: a client certificate (") && !said.contains("API key"),
         "{said}"
@@ -246,7 +246,7 @@ fn checked(world: &World, config: &[&str], elsewhere: &str) -> String {
 
 /// A server accepts the settings in docs/operate/cluster-setup.md and those in the Kubernetes manifest.
 #[test]
-fn the_settings_of_several_servers_go_together() {
+fn cluster_settings_are_required_together() {
     let world = World::new();
     let here = world.folder.path().display().to_string();
     for (from, to) in [

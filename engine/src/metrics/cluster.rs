@@ -1,4 +1,4 @@
-//! What is counted of a server that shares its store with others. Nothing is shown of one that does not.
+//! Metrics of a server that is part of a cluster. Other servers do not have them.
 
 use std::time::Duration;
 
@@ -26,55 +26,55 @@ struct OutcomeLabel {
     outcome: &'static str,
 }
 
-/// A gauge that is shown once it has a value.
-type Shown = Family<NoLabels, Gauge>;
+/// A gauge that is shown only once it has a value.
+type OptionalGauge = Family<NoLabels, Gauge>;
 
-/// What became of the seat.
+/// A change of leadership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// This server took it.
+    /// This server became the leader.
     Taken,
-    /// Another took it, or it ran out.
+    /// Another server took over, or the leader's lease expired.
     Lost,
-    /// This server handed over, because the others could not reach it.
+    /// This leader handed over because other servers could not reach it.
     HandedOver,
 }
 
-/// What became of a record of which it was not known at once whether it is durable.
+/// How a journal record of unknown outcome was resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resolved {
-    /// It is.
+    /// The record is durable.
     Durable,
-    /// It is not, or another server goes on and knows.
+    /// The record is lost, or another server took over and knows its outcome.
     Lost,
-    /// Those who asked for it were told that nobody knows.
+    /// The clients were told that the outcome is unknown.
     Told,
 }
 
-/// Buckets from 50 microseconds up, in seconds, doubling to about half a minute.
+/// Buckets in seconds: 50 microseconds, doubling up to about half a minute.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.000_05, 2.0, 20))
 }
 
-/// All of it.
+/// The metrics of a cluster member.
 pub struct ClusterMetrics {
     role: Family<RoleLabel, Gauge>,
-    epoch: Shown,
+    epoch: OptionalGauge,
     changes: Family<ChangeLabel, Counter>,
-    nodes: Shown,
-    lag: Shown,
-    behind: Shown,
-    seen: Shown,
+    nodes: OptionalGauge,
+    lag: OptionalGauge,
+    behind: OptionalGauge,
+    seen: OptionalGauge,
     confirms: Family<NoLabels, Histogram, fn() -> Histogram>,
     unknowns: Family<OutcomeLabel, Counter>,
-    kept: Shown,
-    unreached: Shown,
-    unreached_by: Shown,
-    snapshot: Shown,
-    etcd: [Shown; ETCD.len()],
+    kept: OptionalGauge,
+    unreached: OptionalGauge,
+    unreached_by: OptionalGauge,
+    snapshot: OptionalGauge,
+    etcd: [OptionalGauge; ETCD.len()],
 }
 
-/// What is known of etcd, in the order of [`ClusterMetrics::etcd`].
+/// Name suffix and description of the gauges in [`ClusterMetrics::etcd`], in the same order.
 const ETCD: [(&str, &str); 5] = [
     ("bytes", "Bytes of the largest database file of an etcd member"),
     ("bytes_in_use", "Bytes in use in the database file of the fullest etcd member"),
@@ -134,7 +134,7 @@ impl ClusterMetrics {
         this
     }
 
-    /// This server leads, in this epoch, or follows.
+    /// Records that this server leads in this epoch, or follows.
     pub(crate) fn leads(&self, epoch: Option<u64>) {
         self.is(epoch.is_some(), epoch.is_none());
         if let Some(epoch) = epoch {
@@ -142,7 +142,7 @@ impl ClusterMetrics {
         }
     }
 
-    /// This server leads as far as it knows, but etcd does not say so: it neither leads nor follows anybody.
+    /// Records that the store does not confirm this leader, so it neither leads nor follows.
     pub(crate) fn is_unconfirmed(&self) {
         self.is(false, false);
     }
@@ -159,7 +159,7 @@ impl ClusterMetrics {
         epoch.and_then(|epoch| u64::try_from(epoch).ok())
     }
 
-    /// So many servers share the store.
+    /// Records how many servers share the store.
     pub fn has_nodes(&self, n: usize) {
         self.nodes.get_or_create(&[]).set(n as i64);
     }
@@ -186,12 +186,12 @@ impl ClusterMetrics {
         self.unknowns.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// What is looked up only when somebody asks.
+    /// Updates the gauges that are computed only when metrics are read.
     pub(crate) fn observe(&self, pulse: &Pulse, room: Room, wall_ms: i64) {
-        let show = |gauge: &Shown, value: u64| {
+        let show = |gauge: &OptionalGauge, value: u64| {
             gauge.get_or_create(&[]).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
-        let seconds = |gauge: &Shown, age: Option<Duration>| match age {
+        let seconds = |gauge: &OptionalGauge, age: Option<Duration>| match age {
             Some(age) => show(gauge, age.as_secs()),
             None => gauge.clear(),
         };

@@ -202,9 +202,9 @@ async fn one_server_that_cannot_be_trusted_does_not_keep_from_the_others() {
     let trusted = format!("http://{}", world.local.address);
     let client = Client::new(&format!("{untrusted},{trusted}")).unwrap();
     client.lock("a").acquire().await.unwrap().release().await.unwrap();
-    let nobody = leasehold_testkit::nowhere();
+    let dead = leasehold_testkit::nowhere();
     // The second server might come back, so a retry can help.
-    let said = world.refused(Client::builder(&format!("{untrusted},http://{nobody}"))).await;
+    let said = world.refused(Client::builder(&format!("{untrusted},http://{dead}"))).await;
     assert!(said.contains("not trust") && said.contains("connection refused"), "{said}");
     world.local.stop().await;
 }
@@ -238,7 +238,7 @@ async fn a_redirect_is_not_followed() {
     let error = client.build().unwrap().look("a").await.unwrap_err();
     assert!(matches!(error, Error::Foreign { status: 307, .. }), "{error:?}");
     stranger.1.send(String::new()).unwrap();
-    assert_eq!(stranger.2.await.unwrap(), 0, "nobody else is asked");
+    assert_eq!(stranger.2.await.unwrap(), 0, "no other server is asked");
     assert_eq!(server.2.await.unwrap(), 1);
 }
 

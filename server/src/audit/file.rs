@@ -111,7 +111,7 @@ fn tail(mut file: &File, size: u64) -> io::Result<Vec<u8>> {
 
 /// The journal position in an audit line.
 #[derive(Deserialize)]
-struct Place {
+struct LinePosition {
     id: Option<String>,
     after: Option<String>,
 }
@@ -129,7 +129,7 @@ pub(super) fn last(options: &Options) -> io::Result<Option<Cursor>> {
         let end = tail.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
         let lines = tail[..end].rsplit(|byte| *byte == b'\n');
         let place = |line: &[u8]| {
-            let Place { id, after } = serde_json::from_slice(line).ok()?;
+            let LinePosition { id, after } = serde_json::from_slice(line).ok()?;
             id.or(after)?.parse().ok()
         };
         if let Some(last) = lines.filter_map(place).next() {

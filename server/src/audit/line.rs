@@ -92,7 +92,7 @@ impl Act {
 }
 
 #[derive(Serialize, Default)]
-struct Line<'a> {
+struct AuditLine<'a> {
     /// RFC 3339, UTC.
     at: String,
     /// The journal position of a lease event.
@@ -160,7 +160,7 @@ pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> 
         let of = if matches!(what, What::Noted(_)) { &mut detail } else { &mut claimed };
         of.insert("reason".into(), bounded(reason).into());
     }
-    written(&Line {
+    written(&AuditLine {
         at: calendar::to_millis(at_ms),
         id: Some(Cursor { generation, id }.to_string()),
         kind: "lease",
@@ -171,7 +171,7 @@ pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> 
         by: fact.by().map(By::from),
         detail,
         claimed,
-        ..Line::default()
+        ..AuditLine::default()
     })
 }
 
@@ -204,7 +204,7 @@ pub(super) fn of_mismatch(mismatch: &Mismatch, after: &str, wall_ms: i64) -> Str
     let mut detail = Map::new();
     detail.insert("operation".into(), (*operation).into());
     detail.insert("lease".into(), (*lease).into());
-    written(&Line {
+    written(&AuditLine {
         at: calendar::to_millis(wall_ms),
         after: Some(after),
         kind: "refused",
@@ -213,7 +213,7 @@ pub(super) fn of_mismatch(mismatch: &Mismatch, after: &str, wall_ms: i64) -> Str
         lock: Some(cut(&lock.name, NAME_CHARS_MAX)),
         by: Some(by.clone()),
         detail,
-        ..Line::default()
+        ..AuditLine::default()
     })
 }
 
@@ -223,7 +223,7 @@ pub(super) fn of_refusal(refused: &Refused<'_>, after: &str, wall_ms: i64) -> St
         claimed.insert("request_id".into(), bounded(id).into());
     }
     let lock = refused.wanted.as_ref().map(|(_, lock)| lock);
-    written(&Line {
+    written(&AuditLine {
         at: calendar::to_millis(wall_ms),
         after: Some(after),
         kind: "refused",
@@ -236,13 +236,13 @@ pub(super) fn of_refusal(refused: &Refused<'_>, after: &str, wall_ms: i64) -> St
         route: Some(refused.route),
         by: Some(refused.by.clone()),
         claimed,
-        ..Line::default()
+        ..AuditLine::default()
     })
 }
 
 pub(super) fn of_act(act: &Act, after: &str, wall_ms: i64) -> String {
     let Act { kind, act, by, lock, detail, claimed } = act;
-    written(&Line {
+    written(&AuditLine {
         at: calendar::to_millis(wall_ms),
         after: Some(after),
         kind: match kind {
@@ -257,7 +257,7 @@ pub(super) fn of_act(act: &Act, after: &str, wall_ms: i64) -> String {
         by: Some(by.clone()),
         detail: detail.clone(),
         claimed: claimed.clone(),
-        ..Line::default()
+        ..AuditLine::default()
     })
 }
 
@@ -272,7 +272,7 @@ fn cut(text: &str, chars_max: usize) -> &str {
 }
 
 /// Returns the record as one line of printable ASCII, so that no text in it can control a terminal.
-fn written(line: &Line<'_>) -> String {
+fn written(line: &AuditLine<'_>) -> String {
     // A record has only strings and numbers, so serializing cannot fail.
     let json = serde_json::to_string(line).unwrap_or_default();
     let mut written = String::with_capacity(json.len() + 1);

@@ -1,4 +1,4 @@
-//! Whole stores, to and from etcd: backups, restores, checks, and moves from one machine to several and back.
+//! Operations on whole stores in etcd: backup, restore, verify, and migration between a data directory and etcd.
 
 #[cfg(feature = "etcd")]
 mod built;
@@ -12,19 +12,19 @@ use super::{Access, Location};
 
 pub use built::{backup, migrate, reopen, restore, verify};
 
-/// Where a store is: a folder, or etcd.
+/// A store: a data directory or etcd.
 #[derive(Clone, Debug)]
 pub enum Home {
-    /// A data folder of one server.
+    /// The data directory of one server.
     Folder(PathBuf),
-    /// A store that several servers share.
+    /// A shared store.
     Shared(Access),
 }
 
-/// What a home is called on the command line.
+/// The address of a store on the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// A path.
+    /// The path of a data directory.
     Folder(PathBuf),
     /// `etcd://...`
     Shared(Location),
@@ -61,27 +61,27 @@ mod built {
     use crate::cluster::{Access, built::not_built};
     use leasehold_store::{Error, sqlite};
 
-    /// Cannot be done.
+    /// Fails, because this build has no etcd support.
     pub fn backup(_: &Access, _: &Path) -> Result<sqlite::Copied, Error> {
         not_built()
     }
 
-    /// Cannot be done.
+    /// Fails, because this build has no etcd support.
     pub fn verify(_: &Access) -> Result<sqlite::Report, Error> {
         not_built()
     }
 
-    /// Cannot be done.
+    /// Fails, because this build has no etcd support.
     pub fn restore(_: &Path, _: &Access) -> Result<(), Error> {
         not_built()
     }
 
-    /// Cannot be done.
+    /// Fails, because this build has no etcd support.
     pub fn migrate(_: &Home, _: &Home) -> Result<(), Error> {
         not_built()
     }
 
-    /// Cannot be done.
+    /// Fails, because this build has no etcd support.
     pub fn reopen(_: &Home) -> Result<(), Error> {
         not_built()
     }

@@ -29,7 +29,7 @@ struct Params {
 
 /// The fields of the form.
 #[derive(Default)]
-struct Asked {
+struct RevokeForm {
     reason: String,
     tokens: Vec<u64>,
 }
@@ -41,7 +41,7 @@ pub(super) async fn revoke(State(app): State<App>, request: Request) -> Response
         Ok(key) => key,
         Err(trouble) => return visit.answer(Err(trouble)),
     };
-    let mut asked = Asked::default();
+    let mut asked = RevokeForm::default();
     match done(&visit, &key, &parts.headers, body, &mut asked).await {
         Ok(to) => sign_in::see_other(&to, &[]),
         Err(trouble) => visit.answer(lock::again(&visit, &key, trouble, asked.reason.trim()).await),
@@ -66,7 +66,7 @@ async fn done(
     key: &LockKey,
     headers: &HeaderMap,
     body: Body,
-    asked: &mut Asked,
+    asked: &mut RevokeForm,
 ) -> Result<String, Trouble> {
     form::check_kind(headers).map_err(Trouble::Wrong)?;
     let pairs: Vec<(String, String)> =
@@ -109,7 +109,7 @@ fn said(revoked: &[LeaseView]) -> String {
     }
 }
 
-impl Asked {
+impl RevokeForm {
     fn fill(&mut self, pairs: &[(String, String)]) -> Result<(), Trouble> {
         // The reason is read first: the page shows it again even if the rest of the form is invalid.
         let reason = pairs.iter().rfind(|(name, _)| name == "reason");

@@ -26,10 +26,10 @@ pub(crate) struct Sample {
 
 /// The latest samples. All threads share them.
 #[derive(Default)]
-pub(crate) struct Samples(Mutex<Kept>);
+pub(crate) struct Samples(Mutex<SampleBuffer>);
 
 #[derive(Default)]
-struct Kept {
+struct SampleBuffer {
     samples: VecDeque<Sample>,
     n_granted: Option<u64>,
 }

@@ -93,7 +93,7 @@ fn row(session: &SessionRecord, n_leases: u32, now: Timestamp) -> Markup {
 
 /// The session to end, and the reason.
 #[derive(Deserialize)]
-struct Asked {
+struct EndSessionForm {
     number: u64,
     #[serde(default)]
     reason: String,
@@ -103,7 +103,7 @@ struct Asked {
 pub(super) async fn ask(visit: Visit) -> Response {
     let page = async {
         visit.check_known()?;
-        let Asked { number, .. } = visit.params()?;
+        let EndSessionForm { number, .. } = visit.params()?;
         ending(&visit, &find(&visit, number).await?, "", None)
     };
     visit.answer(page.await)
@@ -163,7 +163,7 @@ pub(super) async fn end(State(app): State<App>, request: Request) -> Response {
         form::check_kind(&parts.headers)?;
         form::read(&visit.app, body, FORM_BYTES_MAX).await
     };
-    let asked: Asked = match asked.await {
+    let asked: EndSessionForm = match asked.await {
         Ok(asked) => asked,
         Err(why) => return visit.answer(Err(Trouble::Wrong(why))),
     };
@@ -180,7 +180,10 @@ pub(super) async fn end(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-async fn done(visit: &Visit, Asked { number, reason }: &Asked) -> Result<String, Trouble> {
+async fn done(
+    visit: &Visit,
+    EndSessionForm { number, reason }: &EndSessionForm,
+) -> Result<String, Trouble> {
     let found = find(visit, *number).await?;
     let reason = Some(reason::check(&visit.app, reason)?);
     let ended = operator::end_session::<Trouble>(&visit.app, &visit.caller, &found, reason);

@@ -38,7 +38,7 @@ const TO_BYTES_MAX: usize = 512;
 const KEY_SESSION_MS: i64 = 12 * 3600 * 1000;
 
 /// An error response.
-type Refused = Box<Response>;
+type ErrorResponse = Box<Response>;
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
@@ -48,7 +48,7 @@ pub(super) fn routes() -> Router<App> {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct SignInQuery {
     /// The name of the issuer.
     with: Option<String>,
     to: Option<String>,
@@ -77,7 +77,7 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn of(app: &'a App, parts: &Parts) -> Result<Self, Refused> {
+    fn of(app: &'a App, parts: &Parts) -> Result<Self, ErrorResponse> {
         let both = app.auth.authority().zip(app.auth.sign_ins());
         let Some((authority, sign_ins)) = both else {
             let text = "Authentication is off: clients are not authenticated.";
@@ -91,7 +91,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Refuses to set cookies on connections that others could read.
-    fn check_private(&self) -> Result<(), Refused> {
+    fn check_private(&self) -> Result<(), ErrorResponse> {
         if self.is_private {
             return Ok(());
         }
@@ -105,10 +105,10 @@ async fn sign_in(State(app): State<App>, parts: Parts) -> Response {
     entrance(&app, &parts).await.unwrap_or_else(|answer| *answer)
 }
 
-async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
+async fn entrance(app: &App, parts: &Parts) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
-    let asked: Asked = query(&parts.uri)?;
+    let asked: SignInQuery = query(&parts.uri)?;
     let to = local(asked.to.as_deref());
     let Some(with) = asked.with else {
         if door::is_sent(&parts.headers) {
@@ -196,7 +196,7 @@ async fn sign_in_by_key(State(app): State<App>, request: Request) -> Response {
 }
 
 /// Adds a `Retry-After` header, rounded up to whole seconds.
-fn too_often(denied: Denied) -> Refused {
+fn too_often(denied: Denied) -> ErrorResponse {
     let mut refused = failed(denied.status(), &denied.to_string());
     if let Denied::TooOften(_, wait) = denied {
         let seconds = wait.as_millis().div_ceil(1000).max(1) as u64;
@@ -205,7 +205,7 @@ fn too_often(denied: Denied) -> Refused {
     refused
 }
 
-async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refused> {
+async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
     let shown = form::read(app, body, FORM_BYTES_MAX).await;
@@ -235,7 +235,7 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
 }
 
 /// Starts a session and returns its cookie.
-fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, Refused> {
+fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, ErrorResponse> {
     let secret = desk.sign_ins.begin(principal, ends_ms, desk.wall_ms).ok_or_else(|| {
         let why = "Too many people are signed in (auth-sign-ins-max). Try again later.";
         failed(StatusCode::SERVICE_UNAVAILABLE, why)
@@ -252,7 +252,7 @@ async fn callback(State(app): State<App>, parts: Parts) -> Response {
     answer
 }
 
-async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
+async fn come_back(app: &App, parts: &Parts) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
     let CameBack { code, state, iss, error } = query(&parts.uri)?;
@@ -329,20 +329,20 @@ fn local(to: Option<&str>) -> &str {
     to.filter(is_local).unwrap_or(HOME)
 }
 
-fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ErrorResponse> {
     let parsed = axum::extract::Query::try_from_uri(uri);
     let parsed = parsed.map(|axum::extract::Query(asked)| asked);
     parsed.map_err(|_| failed(StatusCode::BAD_REQUEST, "The query of this address is invalid."))
 }
 
-fn failed(status: StatusCode, why: &str) -> Refused {
+fn failed(status: StatusCode, why: &str) -> ErrorResponse {
     words(
         status,
         html! { p.note.bad { (Text(why)) } p { a href="/console/sign-in" { "Sign in" } } },
     )
 }
 
-fn words(status: StatusCode, body: Markup) -> Refused {
+fn words(status: StatusCode, body: Markup) -> ErrorResponse {
     Page::narrow("Sign in", body).status(status).answer(&Viewer::default()).into()
 }
 
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_elsewhere() {
+    fn redirects_stay_on_this_server() {
         for to in ["/", "/console", "/lock/page?x=1#a", "/a//b"] {
             assert_eq!(local(Some(to)), to);
         }

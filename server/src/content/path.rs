@@ -77,7 +77,7 @@ impl FilePath {
         self.text.ends_with('/')
     }
 
-    /// Adds a slash at the end of the path if there is none.
+    /// Adds a slash at the end of the path if it is missing.
     pub(crate) fn into_folder(mut self) -> Self {
         if !self.is_folder() {
             self.text.push('/');
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_none() {
+    fn invalid_paths_are_rejected() {
         let long = format!("/{}", "a".repeat(256));
         let deep = "/abc".repeat(1025);
         for raw in [

@@ -17,7 +17,7 @@ pub(crate) struct ToRead {
     path: FilePath,
     lock: LockKey,
     view: View,
-    place: Place,
+    place: PathKind,
     /// Set if the caller can read files below this path, but not a file at this path. Contains the refusal for the
     /// latter.
     only_folder: Option<Denied>,
@@ -28,7 +28,7 @@ pub(crate) struct ToRead {
 
 /// The kind of a path, which decides how rights are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum PathKind {
     /// A file or folder; the name of its lock is its path.
     File,
     /// An object of a dialect, such as a Git LFS object, with a lock that the dialect chooses.
@@ -66,7 +66,7 @@ impl ToRead {
             path,
             lock,
             view: View::default(),
-            place: Place::File,
+            place: PathKind::File,
             only_folder: None,
             is_whole: false,
         }
@@ -84,7 +84,7 @@ impl ToRead {
             path,
             lock,
             view: View::default(),
-            place: Place::Own,
+            place: PathKind::Own,
             only_folder: None,
             is_whole: false,
         }
@@ -97,7 +97,7 @@ impl ToRead {
             path,
             lock,
             view: View::default(),
-            place: Place::OwnFolder,
+            place: PathKind::OwnFolder,
             only_folder: None,
             is_whole: false,
         }
@@ -107,9 +107,9 @@ impl ToRead {
     /// folders around it.
     fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {
         match self.place {
-            Place::File => {}
-            Place::Own => return caller.check(Right::FilesRead, &self.lock),
-            Place::OwnFolder => {
+            PathKind::File => {}
+            PathKind::Own => return caller.check(Right::FilesRead, &self.lock),
+            PathKind::OwnFolder => {
                 return caller.check_somewhere(Right::FilesRead, Some(&self.lock.namespace));
             }
         }
@@ -131,7 +131,7 @@ impl ToRead {
 
     /// Returns whether the caller can see the entry with this name in the folder.
     pub(crate) fn shows(&self, name: &str, is_folder: bool) -> bool {
-        if self.is_whole || self.place != Place::File {
+        if self.is_whole || self.place != PathKind::File {
             return true;
         }
         let path = format!("{}/{name}", self.path.as_str().trim_end_matches('/'));

@@ -176,7 +176,7 @@ mod tests {
         assert!(matches!(refused, Error::OverQuota { used: 60, allowed: 100 }), "{refused:?}");
         other.more(40).expect("just enough");
         drop(other);
-        assert_eq!(room.n_bytes(), 60, "what came to nothing is given back");
+        assert_eq!(room.n_bytes(), 60, "a failed reservation is released");
         one.keep(0);
         drop(one);
         assert_eq!(room.n_bytes(), 60, "what became a file is not");

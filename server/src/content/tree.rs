@@ -64,7 +64,7 @@ fn is_file(stat: &fs::Stat) -> bool {
 pub(super) fn remove(place: &Arc<Place>, path: &FilePath) -> Result<(), Error> {
     place.room.wait();
     let (folder, name) = walk::to_parent(&place.root, path)?;
-    let aside = Aside::put(place, &folder, name)?;
+    let aside = Removed::put(place, &folder, name)?;
     fs::fsync(&folder)?;
     aside.clear(place);
     Ok(())
@@ -97,7 +97,7 @@ pub(super) fn rename(
         }
         before => {
             if before.is_some() {
-                aside = Some(Aside::put(place, &to_folder, to_name)?);
+                aside = Some(Removed::put(place, &to_folder, to_name)?);
             }
             fs::renameat(&from_folder, from_name, &to_folder, to_name)?;
         }
@@ -206,12 +206,12 @@ fn askable(folder: &OwnedFd) -> Result<Vec<(String, FileType)>, Error> {
 }
 
 /// A file or folder that was moved to the directory of drafts, where requests no longer see it, to be removed.
-struct Aside {
+struct Removed {
     name: String,
     stat: fs::Stat,
 }
 
-impl Aside {
+impl Removed {
     fn put(place: &Arc<Place>, folder: &OwnedFd, name: &str) -> Result<Self, Error> {
         let stat = walk::look(folder, name)?;
         if !matches!(
@@ -225,7 +225,7 @@ impl Aside {
         Ok(Self { name: aside, stat })
     }
 
-    /// Removes it. If that fails, the next start of the server removes it.
+    /// Deletes the moved file or folder. If that fails, the next start of the server deletes it.
     fn clear(self, place: &Arc<Place>) {
         let cleared = if is_file(&self.stat) {
             let gone = fs::unlinkat(&place.incoming, &self.name, AtFlags::empty());
@@ -382,7 +382,7 @@ pub(super) fn settle(place: &Arc<Place>, name: &str, path: &FilePath) -> Result<
         fs::fsync(&folder)?;
         return Ok(false);
     }
-    let aside = match Aside::put(place, &folder, target) {
+    let aside = match Removed::put(place, &folder, target) {
         Ok(aside) => Some(aside),
         Err(Error::Missing) => None,
         Err(error) => return Err(error),

@@ -33,7 +33,8 @@ impl Chapter {
         self
     }
 
-    /// Does the same for a dialect whose JSON has another media type.
+    /// Adds the responses for unauthenticated and unauthorized callers, for a dialect whose JSON has another media
+    /// type.
     pub(crate) fn guarded_as<T: JsonSchema>(self, kind: &'static str) -> Self {
         let mut guarded = self.guarded::<T>();
         let operations = guarded.operations.into_iter();

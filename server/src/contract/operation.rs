@@ -285,8 +285,8 @@ pub(super) fn sessions() -> Value {
         "apiKey": {
             "type": "http", "scheme": "bearer",
             "description": "An API key, `lh_ID_SECRET`, or a token of an issuer that the auth file names, \
-                            required if the server has an auth file. Without a valid credential, the response is 401; without \
-                            the right, 403.",
+                            required if the server has an auth file. Without a valid credential, the response \
+                            is 401; without the right, 403.",
         },
         "session": {"type": "http", "scheme": "bearer", "description": "The id of a session of files."},
         "cookie": {"type": "apiKey", "in": "cookie", "name": "hengdang_session", "description": "The same."},

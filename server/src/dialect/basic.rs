@@ -1,13 +1,13 @@
 //! Errors for clients that can authenticate only with a name and a password (HTTP Basic).
 
-use leasehold_auth::Denied;
+use leasehold_api::Code;
 
-/// Returns why access is denied, and how to authenticate.
-pub(super) fn in_words(denied: &Denied) -> String {
-    match denied {
-        Denied::Unauthenticated(why) => {
-            format!("{why}. Send any name, and an API key as the password")
-        }
-        other => other.to_string(),
+use super::failure::RequestFailure;
+
+/// Adds to a failure how to authenticate, if the client did not.
+pub(super) fn explained(mut failure: RequestFailure) -> RequestFailure {
+    if failure.code == Code::Unauthenticated {
+        failure.text += ". Send any name, and an API key as the password";
     }
+    failure
 }

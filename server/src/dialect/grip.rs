@@ -271,31 +271,31 @@ pub(super) async fn look_at_all(
     app: &App,
     caller: &Caller,
     of: &[LockKey],
-    keys: Vec<LockKey>,
+    read: ReadLocks,
 ) -> Result<Vec<LockView>, Obstacle> {
-    read_all(app, keys, |read| caller.permit_on(Right::FilesRead, of, read)).await
+    read_all(app, read, |read| caller.permit_on(Right::FilesRead, of, read)).await
 }
 
 /// Reads several locks, for a record in the audit file. The client does not see the result.
 pub(super) async fn audit_all(
     app: &App,
     caller: &Caller,
-    keys: Vec<LockKey>,
+    read: ReadLocks,
 ) -> Result<Vec<LockView>, Obstacle> {
-    read_all(app, keys, |read| Ok(caller.audit_locks(read))).await
+    read_all(app, read, |read| Ok(caller.audit_locks(read))).await
 }
 
 /// One round returns at most one page of locks, so the rest is read in further rounds.
 async fn read_all(
     app: &App,
-    mut keys: Vec<LockKey>,
+    mut read: ReadLocks,
     permit: impl Fn(ReadLocks) -> Result<Permitted<ReadLocks>, Denied>,
 ) -> Result<Vec<LockView>, Obstacle> {
-    let mut views = Vec::with_capacity(keys.len());
-    while !keys.is_empty() {
-        let read = permit(ReadLocks { keys: keys.clone() })?;
-        let found = app.engine.ask(read).await?.map_err(Obstacle::Rejected)?;
-        keys.drain(..found.len());
+    let mut views = Vec::with_capacity(read.keys.len());
+    while !read.keys.is_empty() {
+        let permitted = permit(read.clone())?;
+        let found = app.engine.ask(permitted).await?.map_err(Obstacle::Rejected)?;
+        read.keys.drain(..found.len());
         views.extend(found);
     }
     Ok(views)

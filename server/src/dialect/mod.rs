@@ -6,6 +6,7 @@ pub mod claims;
 mod counted;
 pub(crate) mod cursor;
 pub mod dav;
+mod failure;
 pub mod files;
 pub(crate) mod grip;
 mod lease_id;
@@ -31,11 +32,11 @@ use std::str::FromStr;
 
 use axum::Router;
 use axum::response::Response;
-use leasehold_auth::Denied;
 
 use crate::app::App;
 use crate::contract::Chapter;
 
+pub(crate) use failure::RequestFailure;
 pub use listener::Listener;
 pub(crate) use owner::{shown, shown_metadata, vouched};
 
@@ -44,8 +45,8 @@ pub(crate) use owner::{shown, shown_metadata, vouched};
 /// lease and never changes.
 ///
 /// The folder's `mod.rs` contains `routes` (`axum::routing::any` accepts methods of any name), `WORDS` (the first
-/// words of its paths), `Options` with defaults, and `LISTENER` if the dialect has a dedicated listener. Its
-/// `contract.rs` contains `chapter`.
+/// words of its paths), `Options` with defaults, `LISTENER` if the dialect has a dedicated listener, and `render`,
+/// which turns a failure into a response. Its `contract.rs` contains `chapter`.
 macro_rules! dialects {
     ($(
         $(#[doc = $doc:literal])+
@@ -96,10 +97,11 @@ macro_rules! dialects {
                 }
             }
 
-            /// Renders a denied request in the dialect's error format.
-            pub(crate) fn refuse(self, app: &App, denied: Denied) -> Response {
+            /// Renders a failed request in the dialect's error format.
+            pub(crate) fn render(self, app: &App, failure: impl Into<RequestFailure>) -> Response {
+                let failure = failure.into();
                 match self {
-                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::refuse(app, denied),)*
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::render(app, failure),)*
                 }
             }
 

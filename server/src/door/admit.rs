@@ -11,7 +11,7 @@ use leasehold_auth::{Caller, Denied};
 use super::area::Area;
 use super::browser::Foreign;
 use super::vital::Vital;
-use super::{Arrival, Inner, Visitor};
+use super::{Arrival, DoorParts, Visitor};
 use crate::app::{self, App};
 use crate::http::shares::Full;
 use crate::http::{self, forwarded};
@@ -27,7 +27,7 @@ fn seconds_to_wait(denied: &Denied) -> Option<u64> {
     Some(wait.as_millis().div_ceil(1000).max(1) as u64)
 }
 
-impl Inner {
+impl DoorParts {
     /// Refuses requests of foreign pages and of callers without rights, before it reads their body.
     pub(super) fn admit<B>(
         &self,
@@ -49,7 +49,7 @@ impl Inner {
             let denied = if area == Area::Transfer { denied.finally() } else { denied };
             let seconds = seconds_to_wait(&denied);
             let page = console::refused(app, arrival, request, &denied);
-            let refused = || dialect::of_path(path).refuse(app, denied);
+            let refused = || dialect::of_path(path).render(app, denied);
             let mut response = page.unwrap_or_else(refused);
             if let Some(seconds) = seconds {
                 response.headers_mut().insert(header::RETRY_AFTER, seconds.into());

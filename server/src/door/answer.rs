@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_engine::Undelivered;
 
 use super::protection;
+use crate::http::answers::Sending;
 
 /// The response to a request. A grant in it is final only once the response is delivered: if the answer is dropped
 /// before that, the grant is released.
@@ -13,18 +14,20 @@ pub struct Answer {
     pub response: Response,
     /// The guard of the grant, to be kept until the response is sent.
     pub undelivered: Option<Undelivered>,
+    /// Counts the bytes of the response until the client takes it, if it is large.
+    pub(crate) sending: Option<Sending>,
 }
 
 impl Answer {
     /// Creates an answer, with the guard of its grant if it has one.
     pub(crate) fn new(response: Response, undelivered: Option<Undelivered>) -> Self {
-        Self { response, undelivered }
+        Self { response, undelivered, sending: None }
     }
 
     /// Refuses an HTTP/2 request whose headers take too much memory.
     pub(crate) fn head_too_large() -> Self {
-        let why = "request headers take too much memory (heads-total-bytes-max); send fewer headers, or try again \
-            later";
+        let why = "the headers of this request and of others take too much memory (heads-total-bytes-max; one client \
+                   can use a quarter of it); send fewer headers, or repeat the request later";
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let mut response = (status, why).into_response();
         protection::add(response.headers_mut());

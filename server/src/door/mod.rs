@@ -14,6 +14,7 @@ mod cors;
 mod elsewhere;
 mod follow;
 mod form;
+mod large;
 mod link;
 mod methods;
 mod protection;
@@ -60,9 +61,9 @@ pub(crate) use vital::is_vital;
 
 /// The HTTP front end of one serving thread. Cheap to clone.
 #[derive(Clone)]
-pub struct Door(Arc<Inner>);
+pub struct Door(Arc<DoorParts>);
 
-struct Inner {
+struct DoorParts {
     app: App,
     router: Router,
     speaks_native: bool,
@@ -83,7 +84,7 @@ impl Door {
         let anonymous = Caller::unasked();
         let speaks_native = dialects.contains(&Dialect::Native);
         let (ids, relay) = (Ids::new(), app.relay.clone());
-        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids, anonymous, relay }))
+        Self(Arc::new(DoorParts { app, router, speaks_native, recorder, ids, anonymous, relay }))
     }
 
     /// Returns the server's state.
@@ -119,7 +120,7 @@ impl Door {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
+        let DoorParts { app, recorder, ids, anonymous, .. } = &*self.0;
         let has_cookie = request.headers().contains_key(header::COOKIE);
         let is_private = self.0.is_private(&visitor, has_cookie, &request);
         let identified = match self.0.recall(&visitor, has_cookie, &request) {
@@ -135,7 +136,15 @@ impl Door {
                 || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
             let client = Client::of(&caller, &app.http, from);
             visitor.is_restricted |= !stream.enter(&client);
+            if !stream.enter_head(&client) && Vital::of(&request) == Vital::Never {
+                app.metrics.engine.refusals.count("heads-total-bytes-max");
+                return Answer::head_too_large();
+            }
+            if let Err(crowded) = large::enter_body(app, &visitor, &client, &request) {
+                return (*crowded).into();
+            }
         }
+        let reader = large::reader(app, &visitor, &caller, &request);
         let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span(request.headers()));
@@ -143,6 +152,7 @@ impl Door {
         let origin = cors::allowed(request.headers(), &app.http.cors_origins);
         let (route, mut answer) =
             self.0.serve(&visitor, arrival, identified, request).instrument(span.clone()).await;
+        answer = large::count(app, reader, answer);
         span.in_scope(|| recorder.end(call, &route, answer.response.status()));
         if let Some(followed) = followed {
             followed.end(app, &route, answer.response.status());
@@ -158,7 +168,7 @@ impl Door {
     }
 }
 
-impl Inner {
+impl DoorParts {
     /// Returns the cached caller of the connection, if there is one.
     fn recall<B>(
         &self,

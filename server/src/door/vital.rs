@@ -14,14 +14,14 @@ use crate::dialect::{Dialect, of_path};
 /// How important a request is for holders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Vital {
-    /// It renews, releases or checks health.
+    /// The request renews, releases or checks health.
     Always,
-    /// It renews if its caller holds the lock; otherwise it acquires.
+    /// The request renews if its caller holds the lock; otherwise it acquires.
     IfRenewal,
     /// Either it renews or ends what its caller owns, or it takes a lock from another principal. Only its handler can
     /// tell.
     IfOwn,
-    /// It can wait.
+    /// The request can wait.
     Never,
 }
 

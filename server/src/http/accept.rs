@@ -1,4 +1,4 @@
-//! Accepting connections on every listener, each for one of the workers.
+//! Accepts connections on every listener and distributes them to the workers.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::worker::{Accepted, Workers};
 use super::{Listen, Options};
 use crate::door::Peer;
 
-/// A listener that is there.
+/// A bound listener.
 pub(crate) struct Listener {
     socket: ListeningSocket,
     port: Arc<Port>,
@@ -29,7 +29,7 @@ enum ListeningSocket {
 }
 
 impl Listener {
-    /// Begins to listen, and says where: port 0 has become a real one.
+    /// Binds the address. Also returns the actual address, because port 0 is replaced by a free port.
     pub(crate) async fn bind(
         listen: &Listen,
         port: Port,
@@ -54,8 +54,8 @@ impl Listener {
         Ok((Self { socket, port: Arc::new(port) }, listen))
     }
 
-    /// Listens as long as what comes back lives, where that leaves nothing behind; elsewhere only says why it could
-    /// not.
+    /// Checks that the address can be bound, and keeps it bound while the result lives. For Unix sockets it only
+    /// checks, because binding would leave a file.
     pub(crate) async fn try_bind(listen: &Listen) -> io::Result<Option<TcpListener>> {
         match listen {
             Listen::Unix(path) => UnixSocket::check(path).await.map(|_| None),
@@ -79,7 +79,7 @@ impl Listener {
     }
 }
 
-/// Accepts until `stop` says so, then waits until the workers are done.
+/// Accepts connections until `stop` is set, then waits until the workers have finished.
 pub(crate) async fn serve(
     listeners: Vec<Listener>,
     places: Arc<Places>,
@@ -119,7 +119,8 @@ async fn accept(listener: &Listener, places: &Arc<Places>, complaint: &Complaint
         let (socket, peer) = match listener.next().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, mostly: it helps to close one that is idle, or to wait a little.
+                // Usually the process is out of file descriptors. Closing an idle connection, or waiting a little,
+                // helps.
                 complaint.make(|n_before| {
                     tracing::warn!(%error, n_before, "cannot accept a connection");
                 });
@@ -130,7 +131,7 @@ async fn accept(listener: &Listener, places: &Arc<Places>, complaint: &Complaint
         };
         match places.enter(peer) {
             Ok(place) => return Accepted { socket, peer, place, port: listener.port.clone() },
-            // It is closed without a word: whoever has that many connections has been told on others.
+            // Closed without a response. A client with this many connections gets the reason on its other ones.
             Err(why) => {
                 drop(socket);
                 places.refuse(why);

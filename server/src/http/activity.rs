@@ -1,4 +1,4 @@
-//! Is a connection doing anything?
+//! Tracks what a connection is doing, to decide which connection to close when there are too many.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,48 +14,48 @@ use tokio::time::Instant;
 use super::intake::Intake;
 use super::streams::{Stream, Untaken};
 
-/// An upload slower than this is taken for somebody who only wants the place, once places are short.
+/// Below this upload speed, a client counts as one that only occupies a connection slot, once slots are scarce.
 const DRIP_BYTES_PER_SECOND: u64 = 1024;
 
-/// What happens on one connection. Written by the thread that serves it; whoever looks for a place to give to another
-/// looks at it from elsewhere, and need not see the very latest.
+/// The activity of one connection. Written by the thread that serves it, and read by other threads that look for a
+/// connection to close. They can see slightly outdated values.
 pub(super) struct Activity {
-    /// Times are milliseconds since then.
+    /// The start of all times here, which are in milliseconds.
     epoch: Instant,
     n_requests: AtomicU32,
     n_served: AtomicU32,
-    /// Requests that wait for an answer, or for more of one that has no end.
+    /// Requests without a complete response, including endless streams.
     n_waiting: AtomicU32,
     waiting_since_ms: AtomicU64,
-    /// Since when there is no request, if there is none.
+    /// When the last request ended, if no request is in progress.
     idle_since_ms: AtomicU64,
-    /// Bodies that have not come whole.
+    /// Request bodies that were not received completely.
     n_arriving: AtomicU32,
     arriving_since_ms: AtomicU64,
     n_bytes_arrived: AtomicU64,
-    /// A request was answered before its body was read.
+    /// Whether a request was answered before its body was read.
     has_unread: AtomicBool,
-    /// Bytes that are not a complete request yet.
+    /// Received bytes that are not a complete request yet.
     pub(super) intake: Intake,
-    /// Responses of HTTP/2 that the client does not take.
+    /// HTTP/2 responses that the client does not read.
     pub(super) untaken: Untaken,
     shed: Notify,
-    /// Rings when the connection has given the response for which it has its place.
+    /// Rings when the connection has sent the one response for which it has a reserved slot.
     spent: Notify,
 }
 
-/// What a connection is doing.
+/// The current activity of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Doing {
-    /// Nothing since then, and never anything.
+    /// The connection has not sent any request since it was accepted, at this time.
     New(Instant),
-    /// Nothing since then.
+    /// No request has been in progress since this time.
     Idle(Instant),
-    /// The connection has been sending the head of a request since then.
+    /// The connection has been sending the head of a request since this time.
     Asking(Instant),
-    /// It sends a request's body since then, of which so many bytes have come.
+    /// The connection has been sending a request body since this time. The number is the bytes received so far.
     Sending(Instant, u64),
-    /// It waits for an answer, or takes one in.
+    /// The connection waits for a response or receives one.
     Busy,
 }
 
@@ -79,7 +79,7 @@ impl Activity {
         })
     }
 
-    /// A request has begun; it lasts until its whole answer is written.
+    /// Records that a request has started. It ends when its whole response is written.
     pub(super) fn begin(
         self: &Arc<Self>,
         body: Incoming,
@@ -89,7 +89,7 @@ impl Activity {
         (self.enter(now_ms, stream.clone()), Arriving::new(body, self, now_ms, stream))
     }
 
-    /// The same of something that has come whole.
+    /// Records that a request was received completely. It ends when its whole response is written.
     pub(super) fn begin_whole(self: &Arc<Self>) -> InProgress {
         self.enter(self.now_ms(), None)
     }
@@ -119,19 +119,19 @@ impl Activity {
         }
     }
 
-    /// Is a request in progress?
+    /// Returns whether a request is in progress.
     pub(super) fn is_busy(&self) -> bool {
         self.n_requests.load(Relaxed) > 0
     }
 
-    /// All received bytes were read. If they are not a complete request, a request has begun.
+    /// Records that all received bytes were parsed. If they are not a complete request, a request has started.
     pub(super) fn note_incomplete(&self) {
         if self.intake.is_new() && !self.is_busy() {
             self.intake.begin(self.now_ms());
         }
     }
 
-    /// This many bytes are left that are not a complete request. For protocols other than HTTP.
+    /// Records how many bytes are left that are not a complete request. For protocols other than HTTP.
     pub(super) fn has_left(&self, n_bytes: usize) {
         self.intake.left(n_bytes);
         match n_bytes {
@@ -140,7 +140,7 @@ impl Activity {
         }
     }
 
-    /// Returns since when a connection with a large buffer has had no request in progress.
+    /// Returns when a connection with a large buffer last had a request in progress.
     pub(super) fn buffers_since(&self) -> Option<Instant> {
         if self.intake.n_charged() == 0 {
             return None;
@@ -151,8 +151,8 @@ impl Activity {
         }
     }
 
-    /// Since when it could have been closed without harm; `None` if it could not. What is new gets a moment to say what
-    /// it wants, and an upload some time to show its pace.
+    /// Returns since when the connection could be closed without harm; `None` if it could not. New connections get some
+    /// time to send a request, and uploads some time to show their speed.
     pub(super) fn dispensable_since(
         &self,
         moment: Duration,
@@ -172,7 +172,7 @@ impl Activity {
         }
     }
 
-    /// Since when some request waits for something.
+    /// Returns since when a request has been waiting for something.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         let is_waiting = self.n_waiting.load(Relaxed) > 0;
         is_waiting.then(|| self.at(&self.waiting_since_ms))
@@ -182,12 +182,12 @@ impl Activity {
         self.has_unread.load(Relaxed)
     }
 
-    /// Has the connection closed: its place is somebody else's.
+    /// Closes the connection, because another one needs its slot.
     pub(super) fn shed(&self) {
         self.shed.notify_one();
     }
 
-    /// The connection is to end after the requests in progress.
+    /// Ends the connection after the requests in progress.
     pub(super) fn is_spent(&self) {
         self.spent.notify_one();
     }
@@ -196,7 +196,7 @@ impl Activity {
         self.spent.notified().await;
     }
 
-    /// Returns when the connection has to give its place up.
+    /// Returns when the connection has to be closed to free its slot.
     pub(super) async fn until_shed(&self) {
         self.shed.notified().await;
     }
@@ -214,7 +214,7 @@ impl Activity {
     }
 }
 
-/// A request in progress.
+/// A request in progress; it ends when this is dropped.
 pub(super) struct InProgress {
     activity: Arc<Activity>,
     is_waiting: bool,
@@ -222,7 +222,7 @@ pub(super) struct InProgress {
 }
 
 impl InProgress {
-    /// The answer is there: from here on nobody waits but for the network.
+    /// Records that the response is ready: from now on the request waits only for the network.
     pub(super) fn is_answered(&mut self) {
         if std::mem::take(&mut self.is_waiting) {
             self.activity.n_waiting.fetch_sub(1, Relaxed);
@@ -241,13 +241,13 @@ impl Drop for InProgress {
     }
 }
 
-/// A request's body on its way in.
+/// A request body that is being received.
 pub(super) struct Arriving {
-    /// Until it is dropped.
+    /// `None` once this is being dropped.
     body: Option<Incoming>,
-    /// Until it is here.
+    /// `None` once the whole body was received.
     activity: Option<Arc<Activity>>,
-    /// The HTTP/2 request that reads what is left of the body.
+    /// The HTTP/2 request that discards the rest of the body.
     stream: Option<Stream>,
 }
 
@@ -266,6 +266,7 @@ impl Arriving {
     fn is_here(&mut self) -> Option<Arc<Activity>> {
         let activity = self.activity.take()?;
         activity.n_arriving.fetch_sub(1, Relaxed);
+        self.stream.iter().for_each(Stream::frees_body);
         Some(activity)
     }
 }

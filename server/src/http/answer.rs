@@ -1,4 +1,4 @@
-//! Answers in JSON.
+//! JSON responses.
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -6,10 +6,10 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
-/// Room for most answers, so that few of them have to move while they are written.
+/// Initial buffer size: large enough for most responses, so that few buffers have to grow.
 const USUAL_BYTES: usize = 256;
 
-/// An answer with this status and content.
+/// Builds a JSON response.
 pub(crate) fn json(status: StatusCode, content: &impl Serialize) -> Response {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
     if let Err(error) = serde_json::to_writer(&mut bytes, content) {

@@ -1,5 +1,5 @@
-//! Limits long answers, endless streams and operations on whole folders. Each kind has its own budget, and each client
-//! has a share of it.
+//! Limits long responses, event streams and operations on whole folders. Each kind has a separate budget, and each
+//! client has a share of it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,18 @@ use super::pieces::PIECE_BYTES;
 use super::shares::{Client, Full, Shares, Taken};
 use crate::metrics::Metrics;
 
-/// What one long answer takes up at most: a piece that is being made, one on its way, and what its connection has not
-/// sent yet.
+/// Maximum memory of one long response: a piece being created, one in the queue, and what its connection has not sent
+/// yet.
 const LONG_BYTES: usize = 4 * PIECE_BYTES;
+/// A response of this size, sent whole, is part of what every request can take.
+pub(crate) const FREE_BYTES: usize = 16 * 1024;
 
-/// Shared by all threads.
+/// The limits, shared by all threads.
 pub struct Answers {
     long: Budget,
-    /// Event streams of every kind.
+    /// Event streams of all kinds.
     streams: Budget,
-    /// Files, in every dialect.
+    /// File downloads in all dialects.
     downloads: Budget,
     /// Operations on whole folders.
     trees: Budget,
@@ -34,36 +36,33 @@ struct Budget {
     taken: Arc<Shares>,
     n_max: usize,
     share_max: usize,
-    /// The bytes that one unit counts as.
-    weight: usize,
     what: &'static str,
     unit: &'static str,
     setting: &'static str,
     share_setting: &'static str,
 }
 
-/// An answer that is being sent. Dropped with it.
+/// A response that is being sent. Counts until it is dropped.
 pub(crate) struct Sending {
     _taken: Taken,
-    /// How long its reader may take nothing.
+    /// How long the client can read nothing before the response is aborted.
     pub(super) patience: Duration,
 }
 
-/// Too much is being answered already. Nothing was done.
+/// Too many responses are in progress. Nothing was done.
 #[derive(Debug)]
 pub(crate) struct TooMuch {
     why: String,
-    /// The client's own share or quota is used up.
+    /// Whether the client's own share or quota is used up, as opposed to the budget of all clients.
     pub(crate) is_own: bool,
 }
 
 impl Answers {
     pub(crate) fn new(options: &Options, metrics: Arc<Metrics>) -> Self {
-        let n_long = |n_bytes: usize| (n_bytes / LONG_BYTES).max(1);
-        let (long_max, long_share_max) =
-            (n_long(options.answers_bytes_max), n_long(options.principal_answers_bytes_max));
+        // One long answer always fits.
+        let long_max = options.answers_bytes_max.max(LONG_BYTES);
+        let long_share_max = options.principal_answers_bytes_max.max(LONG_BYTES);
         let long = Budget {
-            weight: LONG_BYTES,
             what: "long answers",
             unit: " bytes",
             setting: "answers-bytes-max",
@@ -91,10 +90,31 @@ impl Answers {
         Self { long, streams, downloads, trees, patience: options.answer_timeout, metrics }
     }
 
-    /// One more answer that is sent in pieces.
+    /// Admits one more response that is sent in pieces.
     pub(crate) fn long(&self, client: &Client) -> Result<Sending, TooMuch> {
-        let taken = self.long.taken.take(client, None);
+        let taken = self.long.taken.take_some(client, LONG_BYTES, None);
         self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics)))
+    }
+
+    /// Counts a response of this many bytes that is sent whole; `None` if it is too short to count. `is_urgent`: it is
+    /// refused only if the client's own share is used up.
+    pub(crate) fn whole(
+        &self,
+        client: &Client,
+        n_bytes: usize,
+        is_urgent: bool,
+    ) -> Result<Option<Sending>, TooMuch> {
+        if n_bytes <= FREE_BYTES {
+            return Ok(None);
+        }
+        let Budget { taken, n_max, share_max, .. } = &self.long;
+        // One response can use a budget up, but is not refused for its size.
+        let n_bytes = n_bytes.min(*n_max).min(*share_max);
+        let taken = match is_urgent {
+            true => taken.take_beyond(client, n_bytes),
+            false => taken.take_some(client, n_bytes, None),
+        };
+        self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics))).map(Some)
     }
 
     /// Admits one more event stream of this client, of any kind.
@@ -119,22 +139,22 @@ impl Answers {
         Ok(Sending { _taken: taken?, patience: self.patience })
     }
 
-    /// Bytes that long answers may take up right now.
+    /// Returns the maximum memory of the long responses in progress.
     pub(crate) fn n_long_bytes(&self) -> usize {
-        self.long.taken.n() * LONG_BYTES
+        self.long.taken.n()
     }
 
-    /// Files that are being sent right now.
+    /// Returns the number of files being sent.
     pub(crate) fn n_downloads(&self) -> usize {
         self.downloads.taken.n()
     }
 
-    /// Operations on whole folders right now.
+    /// Returns the number of operations on whole folders in progress.
     pub(crate) fn n_trees(&self) -> usize {
         self.trees.taken.n()
     }
 
-    /// Streams of events right now.
+    /// Returns the number of open event streams.
     pub(crate) fn n_streams(&self) -> usize {
         self.streams.taken.n()
     }
@@ -144,11 +164,11 @@ impl Budget {
     fn new(n_max: usize, share_max: usize) -> Self {
         let taken = Shares::new(n_max, share_max);
         let (what, unit, setting, share_setting) = ("", "", "", "");
-        Self { taken, n_max, share_max, weight: 1, what, unit, setting, share_setting }
+        Self { taken, n_max, share_max, what, unit, setting, share_setting }
     }
 
     fn refuse(&self, full: Full, metrics: &Metrics) -> TooMuch {
-        let Self { n_max, share_max, weight, what, unit, setting, share_setting, .. } = *self;
+        let Self { n_max, share_max, what, unit, setting, share_setting, .. } = *self;
         let own = " of one principal, or of one anonymous address";
         let quota = "quota in auth-file";
         let (whose, allowed, setting, line) = match full {
@@ -160,7 +180,6 @@ impl Budget {
         };
         metrics.engine.refusals.count(setting);
         let line = line.map_or_else(String::new, |line| format!(", line {line}"));
-        let allowed = allowed * weight;
         let why = format!(
             "too many {what}{whose}; limit: {allowed}{unit} ({setting}{line}); the request had no effect; try again \
              later"

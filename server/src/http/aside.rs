@@ -1,7 +1,7 @@
-//! A future that is looked at only when it asks for it.
+//! A future that is polled only after it was woken itself.
 //!
-//! Whatever wakes a task has all of its futures polled. A connection is woken by every request, but what ends it - a
-//! timer, the client's going, the server's stopping - happens once.
+//! Waking a task usually polls all of its futures. A connection's task is woken by every request, but the events that
+//! end it (a timer, a disconnect, a shutdown) happen once.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
@@ -14,7 +14,7 @@ pub(super) struct Aside<F> {
     future: Pin<Box<F>>,
     bell: Arc<Bell>,
     waker: Waker,
-    /// As the bell knows it.
+    /// The waker of the task, which this future's own waker wakes.
     task: Option<Waker>,
 }
 

@@ -1,4 +1,4 @@
-//! Request bodies: JSON, of bounded size, in bounded time, with the field named that is wrong.
+//! Reads JSON request bodies of limited size within a time limit. Errors name the invalid field.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,25 +14,25 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::mistake;
 
-/// Why a body could not be used. Each dialect says it in its own shape.
+/// Why a body is rejected. Each dialect renders it in its own format.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BadBody {
-    /// Its Content-Type names something other than JSON.
+    /// The Content-Type is not JSON.
     NotJson(String),
-    /// It is too large.
+    /// The body is larger than this limit in bytes.
     TooLarge(usize),
-    /// It took too long.
+    /// The body did not arrive within this time.
     Late(Duration),
-    /// It broke off, or is not framed as HTTP says.
+    /// The body ended early, or its framing is invalid.
     Malformed,
-    /// It is no JSON at all.
+    /// The body is not valid JSON.
     Syntax(String),
-    /// This field is missing, ill-typed or unknown.
+    /// A field is missing, unknown or of the wrong type.
     Field(String),
 }
 
 impl BadBody {
-    /// The same in every dialect.
+    /// The status, which is the same in every dialect.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             BadBody::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -62,7 +62,7 @@ impl std::fmt::Display for BadBody {
     }
 }
 
-/// Reads and parses a request's body.
+/// Reads and parses a request body.
 pub(crate) async fn json<T, B>(
     request: Request<B>,
     bytes_max: usize,
@@ -79,7 +79,8 @@ where
 
 fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
     let Some(kind) = request.headers().get(CONTENT_TYPE) else {
-        // A page can have a browser send a body without saying what it is, but not one that says it is JSON.
+        // A web page can make a browser send a body without a content type, but not one that is declared as JSON. So
+        // only requests from pages need the declaration.
         let marks = |name: &HeaderName| *name == ORIGIN || name.as_str().starts_with("sec-fetch-");
         let is_browser = request.headers().keys().any(marks);
         return if is_browser { Err(BadBody::NotJson("nothing".into())) } else { Ok(()) };
@@ -94,18 +95,19 @@ fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
     if is_json { Ok(()) } else { Err(BadBody::NotJson(kind)) }
 }
 
-/// The whole body, of bounded size and in bounded time.
+/// Reads the whole body, up to a size and within a time limit.
 pub(crate) async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
 where
     B: HttpBody<Data = Bytes>,
 {
-    // Not a byte of what is said to be too large is taken. A client that asks first never sends it; to the others the
-    // connection still listens for a while after the answer.
+    // Rejects a body that is announced as too large before reading any of it. A client that sends `Expect:
+    // 100-continue` then never sends it. For other clients, the connection discards input for a while after the
+    // response.
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(BadBody::TooLarge(bytes_max));
     }
     let mut collecting = pin!(collect(body, bytes_max));
-    // What is there already needs no timer.
+    // A body that has already arrived needs no timer.
     let at_once = poll_fn(|context| Poll::Ready(collecting.as_mut().poll(context))).await;
     if let Poll::Ready(all) = at_once {
         return all;
@@ -118,7 +120,7 @@ where
     B: HttpBody<Data = Bytes>,
 {
     let mut body = pin!(body);
-    // Nearly always there is one piece, and it is not copied.
+    // A body nearly always consists of one piece, which is not copied.
     let (mut first, mut rest) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
         let Ok(piece) = frame.map_err(|_| BadBody::Malformed)?.into_data() else { continue };
@@ -135,13 +137,13 @@ where
 }
 
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
-    // Serde would take an array for an object whose members are in order.
+    // Serde would accept an array in place of an object, with the members in order.
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let is_object = first.is_none_or(|first| *first == b'{');
     if !is_object && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
         return Err(BadBody::Field("the body must be a JSON object".into()));
     }
-    // Keeping track of where a mistake is takes time. So it is looked for only once there is one.
+    // Tracking the position of an error is slow, so the body is parsed again only after an error.
     serde_json::from_slice(bytes).or_else(|_| parse_and_explain(bytes))
 }
 

@@ -1,7 +1,7 @@
-//! One connection, from its first byte to its last.
+//! Serves one connection, from its first byte to its last.
 //!
-//! It must begin its first request soon and each later one not too long after the last, whatever bytes it trickles
-//! meanwhile. What is in progress, a long poll or a stream of events, is left alone as long as the client is there.
+//! There are time limits for its first request and for the time between requests, however slowly its bytes arrive.
+//! Requests in progress, such as long polls and event streams, continue for as long as the client is connected.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,33 +27,34 @@ use super::outgoing::Outgoing;
 use super::places::{Place, Places};
 use super::streams::{Runner, Stream};
 use super::tls::Demand;
-use super::tracked::{Grant, Tracked};
+use super::tracked::{Grant, Large, Tracked};
 use super::wire::Wire;
 use crate::door::{Answer, Door, Visitor};
 use crate::peer::PING_EVERY;
 
-/// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.
+/// How long requests are still answered after the client has closed its sending side. It might read the responses, but
+/// it does not wait for locks.
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
-/// How long those who showed a certificate of a CA that is not trusted any more have to be told so.
+/// How long clients whose certificate is no longer trusted have to read the error.
 const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
-/// The smallest read buffer of HTTP/1.
+/// Minimum read buffer of HTTP/1.
 pub(super) const HEAD_BYTES_MIN: usize = 8 * 1024;
 /// Maximum bytes of all headers of an HTTP/2 request, as HTTP/2 counts them.
 const HTTP2_HEADERS_BYTES_MAX: u32 = 16 * 1024;
-/// Another server adds to what a client says.
+/// Maximum bytes of all headers of a request from another server, which adds headers to those of the client.
 const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
-/// Most requests at once on one connection.
+/// Maximum concurrent requests on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
 
 /// Maximum lifetime of a restricted connection, in multiples of `restricted-timeout`. HTTP ends such a connection after
 /// its first response, so this limits Redis connections.
 const RESTRICTED_TIMEOUTS_MAX: u32 = 5;
-/// Bytes of request bodies that a connection of HTTP/2 may send before the server reads them.
+/// Bytes of request bodies that an HTTP/2 client can send before the server reads them.
 const WINDOW_BYTES: u32 = 64 * 1024;
 /// Maximum bytes of one HTTP/2 response that wait for the connection.
 const SEND_BYTES_MAX: usize = 64 * 1024;
 
-/// Serves it until it ends, has nothing more to say, or `stop` says so and nothing is in progress.
+/// Serves the connection until it ends, or until `stop` is set and no request is in progress.
 pub(super) async fn serve(
     opened: Opened,
     place: Place,
@@ -67,9 +68,9 @@ pub(super) async fn serve(
     let ended = talk(&wire, opened, &place, door, options, stop).await;
     outgoing.over();
     let is_answered = match ended {
-        Ended::Done => activity.has_unread(),
-        Ended::Refused => true,
-        Ended::GivenUp => false,
+        ConnectionEnd::Done => activity.has_unread(),
+        ConnectionEnd::Refused => true,
+        ConnectionEnd::GivenUp => false,
     };
     let lingering = is_answered.then(|| place.leave(&wire)).flatten();
     if let Some(lingering) = lingering {
@@ -77,13 +78,13 @@ pub(super) async fn serve(
     }
 }
 
-/// How a connection came to its end.
-enum Ended {
-    /// Everything was said, or the client is gone.
+/// How a connection ended.
+enum ConnectionEnd {
+    /// Normally: everything was sent, or the client has disconnected.
     Done,
-    /// The client said something that is no request, and was told so.
+    /// The client sent an invalid request and got an error.
     Refused,
-    /// We had enough of it.
+    /// The server closed it because of a time limit or a shortage of connections.
     GivenUp,
 }
 
@@ -94,7 +95,7 @@ async fn talk(
     door: Door,
     options: &Options,
     mut stop: watch::Receiver<bool>,
-) -> Ended {
+) -> ConnectionEnd {
     let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
     let is_for_peers = visitor.link.is_for_peers;
@@ -113,7 +114,7 @@ async fn talk(
     let patience = (!is_for_peers).then_some(options.answer_timeout);
     let lingers = !is_for_peers && !place.is_restricted();
     let service = service_fn(move |request: Request<Incoming>| {
-        // Only there a connection can have more than one request.
+        // Only HTTP/2 connections have concurrent requests.
         let is_shared = request.version() == Version::HTTP_2;
         let stream = is_shared
             .then(|| connection.places.add_stream(&connection.activity, patience, lingers));
@@ -139,15 +140,15 @@ async fn talk(
     loop {
         tokio::select! {
             biased;
-            // Before anything is answered: what was just granted to a client that is gone is given back.
-            () = &mut ending => return Ended::GivenUp,
+            // Checked before responses are sent, so that grants to a disconnected client are released.
+            () = &mut ending => return ConnectionEnd::GivenUp,
             served = poll_fn(|context| {
                 let served = serving.as_mut().poll(context);
                 if served.is_pending() {
                     activity.note_incomplete();
                 }
                 served
-            }) => return if served.is_ok() { Ended::Done } else { Ended::Refused },
+            }) => return if served.is_ok() { ConnectionEnd::Done } else { ConnectionEnd::Refused },
             () = &mut stopping, if !is_stopping => {
                 is_stopping = true;
                 serving.as_mut().graceful_shutdown();
@@ -156,7 +157,8 @@ async fn talk(
     }
 }
 
-/// The time limits of a connection. Another server limits its clients itself, and says when it has enough.
+/// Returns the time limits of a connection. Connections of other servers have none, because those servers limit their
+/// own clients.
 fn limits(options: &Options, is_for_peers: bool) -> Options {
     let Options { idle_timeout, answer_timeout, .. } = *options;
     let (idle_timeout, answer_timeout) =
@@ -164,7 +166,7 @@ fn limits(options: &Options, is_for_peers: bool) -> Options {
     Options { idle_timeout, answer_timeout, ..options.clone() }
 }
 
-/// Returns when there is no use in going on.
+/// Returns when the connection must be closed.
 async fn ending(
     wire: &Wire,
     outgoing: &Outgoing,
@@ -180,7 +182,7 @@ async fn ending(
     let stalled = async {
         outgoing.stalled_for(options.answer_timeout).await;
         if !activity.intake.is_shared() {
-            // Of HTTP/1, no more than one response waits.
+            // On HTTP/1, at most one response is pending.
             std::future::pending::<()>().await;
         }
     };
@@ -194,8 +196,8 @@ async fn ending(
     }
 }
 
-/// Returns when no more requests are to come by a connection: the certificate it showed was let in by a CA that counts
-/// no more, or it showed none and has to now. What the latter is in the middle of goes on.
+/// Returns when the connection must accept no more requests: the CA of its certificate is no longer trusted, or a
+/// certificate is required now and it has none. In the latter case, requests in progress continue.
 pub(super) async fn unwelcome(demand: Option<watch::Receiver<Demand>>, is_certified: bool) {
     if let Some(mut demand) = demand {
         while demand.changed().await.is_ok() {
@@ -209,13 +211,12 @@ pub(super) async fn unwelcome(demand: Option<watch::Receiver<Demand>>, is_certif
 
 fn builder(options: &Options, is_for_peers: bool, runner: Runner) -> auto::Builder<Runner> {
     let mut builder = auto::Builder::new(runner);
-    // We look after silent connections ourselves: one timer for each, not one for each request. We look after those
-    // that were closed by the client, too. And our answers are so short that copying head and body together takes less
-    // than telling the system of two pieces.
+    // The server tracks idle and half-closed connections itself, with one timer per connection instead of one per
+    // request. Responses are so short that copying head and body together is faster than a vectored write.
     let http1 = &mut builder.http1();
     http1.header_read_timeout(None).half_close(true).writev(false);
     http1.max_buf_size(options.head_bytes_max.max(HEAD_BYTES_MIN));
-    // Another server has many clients, and all of them come by one connection.
+    // A connection of another server carries the requests of many clients.
     let (half, n_streams) = match is_for_peers {
         true => (PING_EVERY, u32::try_from(options.streams_max).unwrap_or(u32::MAX)),
         false => (options.keepalive_timeout / 2, STREAMS_PER_CONNECTION),
@@ -239,13 +240,13 @@ fn builder(options: &Options, is_for_peers: bool, runner: Runner) -> auto::Build
     builder
 }
 
-/// What its requests share.
+/// The state shared by the requests of a connection.
 struct Connection {
     door: Door,
     activity: Arc<Activity>,
     outgoing: Arc<Outgoing>,
     places: Arc<Places>,
-    /// Whether it has a reserved place, which it gives up after one response.
+    /// Whether the connection has a reserved slot, which it gives up after one response.
     has_reserved: bool,
     visitor: Visitor,
 }
@@ -264,8 +265,8 @@ async fn answer(
     } else {
         activity.intake.took_head(&head, body.size_hint().exact().is_some());
     }
-    let is_limited = is_shared && !visitor.link.is_for_peers;
-    let charged = is_limited.then(|| places.charge_stream(&head));
+    let limited = stream.as_ref().filter(|_| !visitor.link.is_for_peers);
+    let charged = limited.map(|stream| places.charge_stream(&head, stream));
     let (in_progress, body) = activity.begin(body, stream.clone());
     let request = Request::from_parts(head, body);
     let answer = match &charged {
@@ -273,12 +274,13 @@ async fn answer(
         Some(Some(_)) | None => door.answer(visitor, request).await,
     };
     drop(charged);
-    let Answer { mut response, undelivered } = answer;
+    stream.iter().for_each(Stream::frees_head);
+    let Answer { mut response, undelivered, sending } = answer;
     if connection.has_reserved && is_shared {
         activity.is_spent();
     }
     if !is_shared && (activity.has_unread() || connection.has_reserved) {
-        // What is left of the request stands where the next one would; or others need the reserved place.
+        // The unread rest of the body would be parsed as the next request, or other connections need the reserved slot.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if let Some(stream) = stream.filter(|_| is_refusal(response.status())) {
@@ -288,15 +290,16 @@ async fn answer(
         let outgoing = outgoing.clone();
         Grant { undelivered, outgoing, is_shared }
     });
-    Ok(response.map(|body| Tracked::new(body, grant, in_progress)))
+    let large = sending.map(|sending| Large { sending, outgoing: outgoing.clone() });
+    Ok(response.map(|body| Tracked::new(body, grant, in_progress).counted(large)))
 }
 
 fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() || status.is_server_error()
 }
 
-/// Returns when the client is gone and waits for something. What it asked a moment ago may still be answered: there are
-/// clients that close their side after their last request.
+/// Returns when the client has disconnected while a request waits. A request that was sent just before is still
+/// answered, because some clients close their sending side after the last request.
 async fn gone(wire: &Wire, activity: &Activity) {
     wire.closed_by_client().await;
     loop {
@@ -308,7 +311,7 @@ async fn gone(wire: &Wire, activity: &Activity) {
     }
 }
 
-/// Returns when the connection has gone without a request for longer than it may.
+/// Returns when the connection has been without a request for too long.
 pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_restricted: bool) {
     let Options { header_timeout, idle_timeout, restricted_timeout, .. } = *options;
     let begun = Instant::now();
@@ -324,7 +327,7 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
                 (since + restricted_timeout).min(begun + lifetime)
             }
             Doing::New(since) | Doing::Asking(since) => since + header_timeout,
-            // It cannot send all of its responses any more.
+            // The client does not read its responses, so it cannot get all of them any more.
             Doing::Idle(since) if activity.untaken.is_stuck() => since + restricted_timeout,
             Doing::Idle(since) => since + idle_timeout,
             Doing::Busy if is_restricted => Instant::now() + restricted_timeout,
@@ -337,7 +340,7 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
         if next_look <= now {
             return;
         }
-        // Meanwhile it may begin to be idle, for which it may have less time.
+        // If the connection becomes idle in the meantime, a shorter limit might apply.
         tokio::select! {
             () = tokio::time::sleep_until(next_look.min(now + idle_timeout)) => {}
             () = activity.intake.until_begun() => {}
@@ -353,7 +356,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// On HTTP/2, it is kept until the last byte of the response is taken.
+    /// HTTP/2 keeps this state until the last byte of the response is read.
     #[test]
     fn a_request_in_progress_takes_up_little() {
         let n_bytes = size(answer);

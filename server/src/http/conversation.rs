@@ -1,7 +1,7 @@
-//! One connection of a dialect that listens on its own: bytes in, bytes out.
+//! A connection of a dialect with a dedicated listener: bytes in, bytes out.
 //!
-//! It has what every connection has: a place, TLS, the PROXY header, a worker's thread, and an end if it is silent for
-//! too long or others need its place more. What an answer grants is the client's once the system has taken it.
+//! Such a connection has the same slot limits, TLS, PROXY header, worker thread and idle timeout as an HTTP connection.
+//! A grant counts as delivered once the system has accepted the bytes of its reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,17 +25,17 @@ use crate::dialect::Listener;
 use crate::door::Visitor;
 use crate::peer::{Passage, Tunnelled};
 
-/// Read at once, at least.
+/// Minimum bytes to read at a time.
 const PIECE_BYTES: usize = 16 * 1024;
-/// How long a connection may be silent for which nothing is set: longer than any client.
+/// Idle timeout if none is configured: longer than any client lives.
 pub(super) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// A connection, as the dialect sees it that is spoken there.
+/// A connection, as its dialect sees it.
 pub struct Conversation {
     line: Line,
     visitor: Visitor,
     activity: Arc<Activity>,
-    /// The requests that were read last are being answered.
+    /// Set while the requests that were read last are being answered.
     in_progress: Option<InProgress>,
     answer_timeout: Duration,
     stop: watch::Receiver<bool>,
@@ -44,16 +44,16 @@ pub struct Conversation {
 /// The result of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
-    /// More bytes came.
+    /// More bytes were received.
     More,
     /// The client sends no more, or the server stops.
     End,
-    /// Nothing came in time.
+    /// Nothing was received in time.
     Late,
 }
 
 impl Conversation {
-    /// Who is at the other end.
+    /// The client.
     pub(crate) fn visitor(&self) -> &Visitor {
         &self.visitor
     }
@@ -82,7 +82,8 @@ impl Conversation {
         heard
     }
 
-    /// Says something. Each grant is told of by the bytes up to its number. `false`: the client does not listen.
+    /// Sends bytes. Each grant is delivered by the bytes up to its position. Returns `false` if the client no longer
+    /// reads.
     pub(crate) async fn say(&mut self, bytes: &[u8], grants: Vec<(usize, Undelivered)>) -> bool {
         self.activity.intake.clear();
         for (n_bytes, undelivered) in grants {
@@ -96,7 +97,7 @@ impl Conversation {
     }
 }
 
-/// Serves a connection that another server passes on, as if its client had come here; or closes it, if this one does
+/// Serves a connection that another server forwards, as if the client had connected here. Closes it if this server does
 /// not lead either.
 pub(super) async fn serve_for_peer(
     opened: Opened,
@@ -117,7 +118,7 @@ pub(super) async fn serve_for_peer(
     converse(Opened { visitor, ..opened }, place, app, dialect, stop).await;
 }
 
-/// Serves a connection until the dialect has enough of it, or it has to end. If another server leads, that one answers.
+/// Serves a connection until the dialect or a limit ends it. If another server leads, forwards it to that server.
 pub(super) async fn serve(
     mut opened: Opened,
     place: Place,

@@ -1,5 +1,5 @@
-//! How a client reached us, also through proxies. What a request says of that is believed only as far as those
-//! who say it are trusted.
+//! Determines how a client reached the server, directly or through proxies. Headers about that are trusted only as far
+//! as the proxies that sent them are.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,20 +16,21 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Is the address in one of these networks? A server that listens on IPv6 sees IPv4 clients by an address of IPv6.
+/// Returns whether the address is in one of the networks. A server that listens on IPv6 sees IPv4 clients under IPv6
+/// addresses, which are converted.
 pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
     let address = address.to_canonical();
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// `https://host:port` as the client knows us; empty if nobody said.
+/// Returns the server's URL as the client knows it, such as `https://host:port`; empty if unknown.
 pub(crate) fn base(parts: &Parts, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> String {
-    let Reached { scheme, host } = reached(&parts.headers, &parts.uri, peer, is_tls, trusted);
+    let ClientUrl { scheme, host } = reached(&parts.headers, &parts.uri, peer, is_tls, trusted);
     host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
-/// Could nobody on the way listen? It came over TLS, also to a trusted proxy if that says so; or from this machine to
-/// an address of this machine, and by no proxy.
+/// Returns whether the request was protected against eavesdropping: it came over TLS, to this server or to a trusted
+/// proxy that reports it, or from this machine without a proxy.
 pub(crate) fn is_private(
     headers: &HeaderMap,
     uri: &Uri,
@@ -37,7 +38,7 @@ pub(crate) fn is_private(
     is_tls: bool,
     trusted: &[IpNet],
 ) -> bool {
-    let Reached { scheme, host } = reached(headers, uri, peer, is_tls, trusted);
+    let ClientUrl { scheme, host } = reached(headers, uri, peer, is_tls, trusted);
     let is_proxied = [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO]
         .iter()
         .any(|name| headers.contains_key(name));
@@ -45,7 +46,7 @@ pub(crate) fn is_private(
     scheme == "https" || (is_here && !is_proxied && peer.address().to_canonical().is_loopback())
 }
 
-/// How whoever asks reached the server, as far as it can know: `http` or `https`.
+/// Returns the scheme that the client used, as far as known: `http` or `https`.
 pub(crate) fn reached_by(
     headers: &HeaderMap,
     uri: &Uri,
@@ -56,28 +57,34 @@ pub(crate) fn reached_by(
     reached(headers, uri, peer, is_tls, trusted).scheme
 }
 
-fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> Reached {
+fn reached(
+    headers: &HeaderMap,
+    uri: &Uri,
+    peer: Peer,
+    is_tls: bool,
+    trusted: &[IpNet],
+) -> ClientUrl {
     let named = headers.get(HOST).and_then(|host| host.to_str().ok());
-    // HTTP/2 names it in the request itself.
+    // HTTP/2 sends the host in the request itself.
     let host = named.and_then(authority).or_else(|| uri.authority().cloned().filter(is_plain));
-    let seen = Reached { scheme: if is_tls { "https" } else { "http" }, host };
+    let seen = ClientUrl { scheme: if is_tls { "https" } else { "http" }, host };
     let peer = Some(peer.address());
     let said = [forwarded(headers), x_forwarded(headers)];
     let mut said = said.into_iter().filter(|hops| !hops.is_empty());
     let mut believed = || Some(seen.clone().through(said.next()?, peer, trusted));
     match (believed(), believed()) {
         (Some(one), Some(other)) if one == other => one,
-        // A proxy writes one kind and may let the other through as the client made it up. Which, we cannot know.
+        // A proxy sets one kind of header and might pass the other on from the client. The server cannot tell which, so
+        // it ignores both.
         (Some(_), Some(_)) => seen,
         (one, _) => one.unwrap_or(seen),
     }
 }
 
-/// The address of whoever asks: the other end of the connection, or behind trusted proxies whom the first of them
-/// names.
+/// Returns the client's address: the other end of the connection, or the one that the first trusted proxy reports.
 pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
     let peer = peer.address();
-    let named = |hops: Vec<Hop>| {
+    let named = |hops: Vec<ProxyReport>| {
         let mut from = peer;
         for hop in hops.into_iter().rev() {
             match hop.from.filter(|_| is_in(trusted, from)) {
@@ -98,16 +105,16 @@ pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAd
     }
 }
 
-/// How a request came to somebody.
+/// How a request reached a server or proxy.
 #[derive(Clone, PartialEq)]
-struct Reached {
+struct ClientUrl {
     scheme: &'static str,
     host: Option<Authority>,
 }
 
-impl Reached {
-    /// How it came to the first of those who are trusted.
-    fn through(mut self, hops: Vec<Hop>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
+impl ClientUrl {
+    /// Follows the trusted proxies back to the first one.
+    fn through(mut self, hops: Vec<ProxyReport>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
         let mut from = peer;
         for hop in hops.into_iter().rev() {
             if !from.is_some_and(|from| is_in(trusted, from)) {
@@ -121,28 +128,28 @@ impl Reached {
     }
 }
 
-/// What one proxy says of the request as it came to it.
+/// What one proxy reports about the request it received.
 #[derive(Default, PartialEq, Debug)]
-struct Hop {
+struct ProxyReport {
     from: Option<IpAddr>,
     scheme: Option<&'static str>,
     host: Option<Authority>,
 }
 
-/// RFC 7239. The last is from the proxy next to us.
-fn forwarded(headers: &HeaderMap) -> Vec<Hop> {
+/// Parses the `Forwarded` header (RFC 7239). The last element is from the nearest proxy.
+fn forwarded(headers: &HeaderMap) -> Vec<ProxyReport> {
     list(headers, &FORWARDED).iter().map(|element| hop(element)).collect()
 }
 
-/// The same, as it was said before there was an RFC.
-fn x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
+/// Parses the older `X-Forwarded-*` headers.
+fn x_forwarded(headers: &HeaderMap) -> Vec<ProxyReport> {
     let from = list(headers, &X_FORWARDED_FOR);
     let (schemes, hosts) = (list(headers, &X_FORWARDED_PROTO), list(headers, &X_FORWARDED_HOST));
     let n = from.len().max(schemes.len()).max(hosts.len());
-    // Lists of different lengths end at the same proxy.
+    // Lists of different lengths are aligned at their ends, which are from the nearest proxy.
     let nth =
         |list: &[String], at: usize| (at + list.len()).checked_sub(n).map(|at| list[at].clone());
-    let hop = |at| Hop {
+    let hop = |at| ProxyReport {
         from: nth(&from, at).and_then(|text| address(&text)),
         scheme: nth(&schemes, at).and_then(|text| scheme(&text)),
         host: nth(&hosts, at).and_then(|text| authority(&text)),
@@ -150,9 +157,9 @@ fn x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
     (0..n).map(hop).collect()
 }
 
-/// `for=192.0.2.60;proto=https;host=example.com`
-fn hop(element: &str) -> Hop {
-    let mut hop = Hop::default();
+/// Parses `for=192.0.2.60;proto=https;host=example.com`.
+fn hop(element: &str) -> ProxyReport {
+    let mut hop = ProxyReport::default();
     for pair in split(element, ';') {
         let Some((name, value)) = pair.split_once('=') else { continue };
         let value = value.trim().trim_matches('"');
@@ -166,7 +173,7 @@ fn hop(element: &str) -> Hop {
     hop
 }
 
-/// A header that is a list may come in several pieces.
+/// Returns the elements of a list header, which can be sent in several parts.
 fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let values =
         headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
@@ -175,7 +182,7 @@ fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
         .collect()
 }
 
-/// The pieces between separators that are not in quotes.
+/// Splits at separators that are not in quotes.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let mut is_quoted = false;
     let pieces = text.split(move |c| {
@@ -193,12 +200,12 @@ fn authority(text: &str) -> Option<Authority> {
     text.parse().ok().filter(is_plain)
 }
 
-/// A name and a password in front of a host are nobody's address.
+/// Rejects a host with a user name and password in front.
 fn is_plain(authority: &Authority) -> bool {
     !authority.as_str().contains('@')
 }
 
-/// With or without a port, IPv6 with or without its brackets.
+/// Parses an address with or without a port. IPv6 addresses can be in brackets.
 fn address(text: &str) -> Option<IpAddr> {
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -212,7 +219,8 @@ mod tests {
     use super::*;
     use leasehold_auth::parse_network;
 
-    /// The base of a request to `inside` by 10.0.0.1 with these headers, if 10.0.0.0/8 and ::1 are trusted.
+    /// Returns the base URL of a request to `inside` from 10.0.0.1 with these headers, if 10.0.0.0/8 and ::1 are
+    /// trusted.
     fn base_of(headers: &[(&str, &str)]) -> String {
         base_by("10.0.0.1", headers)
     }

@@ -11,14 +11,14 @@ const END_HEADERS: u8 = 4;
 /// The position of a connection in its frames.
 #[derive(Debug)]
 pub(super) struct Frames {
-    state: State,
-    /// The headers of a request have begun and are not complete.
+    state: FrameState,
+    /// Whether the headers of a request have begun and are not complete.
     is_open: bool,
 }
 
-/// What the next byte is part of.
+/// The part of a frame to which the next byte belongs.
 #[derive(Debug)]
-enum State {
+enum FrameState {
     /// The preface, of which this many bytes have come.
     Preface(usize),
     /// The head of a frame, of which this many bytes have come.
@@ -29,7 +29,7 @@ enum State {
     Lost,
 }
 
-/// What received bytes mean for the headers of requests.
+/// The effect of received bytes on the headers of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Headers {
     /// Headers have begun and are not complete.
@@ -40,7 +40,7 @@ pub(super) struct Headers {
 
 impl Frames {
     pub(super) fn new() -> Self {
-        Self { state: State::Preface(0), is_open: false }
+        Self { state: FrameState::Preface(0), is_open: false }
     }
 
     /// Follows received bytes; `None` if it is not HTTP/2.
@@ -48,9 +48,9 @@ impl Frames {
         let (mut rest, mut has_ended) = (bytes, false);
         loop {
             match &mut self.state {
-                State::Lost => return None,
+                FrameState::Lost => return None,
                 // A frame may end without another byte.
-                State::Payload(n_left, ends_headers) => {
+                FrameState::Payload(n_left, ends_headers) => {
                     let n = rest.len().min(*n_left);
                     rest = &rest[n..];
                     *n_left -= n;
@@ -60,22 +60,22 @@ impl Frames {
                     if *ends_headers {
                         (self.is_open, has_ended) = (false, true);
                     }
-                    self.state = State::Head([0; FRAME_HEAD_BYTES], 0);
+                    self.state = FrameState::Head([0; FRAME_HEAD_BYTES], 0);
                 }
                 _ if rest.is_empty() => break,
-                State::Preface(n) => {
+                FrameState::Preface(n) => {
                     let n_more = rest.len().min(PREFACE.len() - *n);
                     if rest[..n_more] != PREFACE[*n..*n + n_more] {
-                        self.state = State::Lost;
+                        self.state = FrameState::Lost;
                         return None;
                     }
                     rest = &rest[n_more..];
                     *n += n_more;
                     if *n == PREFACE.len() {
-                        self.state = State::Head([0; FRAME_HEAD_BYTES], 0);
+                        self.state = FrameState::Head([0; FRAME_HEAD_BYTES], 0);
                     }
                 }
-                State::Head(head, n) => {
+                FrameState::Head(head, n) => {
                     let n_more = rest.len().min(FRAME_HEAD_BYTES - *n);
                     head[*n..*n + n_more].copy_from_slice(&rest[..n_more]);
                     rest = &rest[n_more..];
@@ -86,7 +86,7 @@ impl Frames {
                         let is_headers = matches!(kind, HEADERS | CONTINUATION);
                         self.is_open |= is_headers;
                         let ends_headers = is_headers && flags & END_HEADERS != 0;
-                        self.state = State::Payload(n_bytes, ends_headers);
+                        self.state = FrameState::Payload(n_bytes, ends_headers);
                     }
                 }
             }

@@ -1,7 +1,6 @@
-//! Connections that cannot send a request yet: those whose TLS handshake or PROXY header is under way.
+//! Connections that cannot send a request yet, because their TLS handshake or PROXY header is in progress.
 //!
-//! There may be so many. If there are more, the one that has taken longest is given up: whoever is slow on purpose
-//! keeps nobody out who is not.
+//! Their number is limited. Beyond it, the oldest one is closed, so that deliberately slow clients do not block others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,20 +8,20 @@ use std::sync::{Arc, Mutex};
 use leasehold_base::sync::lock;
 use tokio::sync::Notify;
 
-/// All that are under way.
+/// All handshakes in progress.
 pub(crate) struct Handshakes {
     n_max: usize,
-    under_way: Mutex<UnderWay>,
+    under_way: Mutex<InHandshake>,
 }
 
 #[derive(Default)]
-struct UnderWay {
-    /// In the order they began.
+struct InHandshake {
+    /// The handshakes by their number, oldest first.
     all: BTreeMap<u64, Arc<Notify>>,
     n_begun: u64,
 }
 
-/// One of them, until it is dropped.
+/// A handshake in progress; it ends when this is dropped.
 pub(super) struct Handshake {
     handshakes: Arc<Handshakes>,
     number: u64,
@@ -50,7 +49,7 @@ impl Handshakes {
 }
 
 impl Handshake {
-    /// Returns when it has to make room for another.
+    /// Returns when the connection has to be closed to make room for another.
     pub(super) async fn until_shed(&self) {
         self.shed.notified().await;
     }

@@ -19,15 +19,15 @@ const LINE_BYTES_MAX: usize = 128;
 /// The position of a connection in its requests.
 #[derive(Debug)]
 pub(super) struct Heads {
-    state: State,
+    state: HeadState,
     /// The incomplete line of a head.
     unfinished: Unfinished,
     is_first_request: bool,
 }
 
-/// What the next byte is part of.
+/// The part of a request to which the next byte belongs.
 #[derive(Debug)]
-enum State {
+enum HeadState {
     /// A head, with what is known of it so far.
     Head(Head),
     /// A body, with this many bytes left.
@@ -74,7 +74,7 @@ struct Head {
 
 impl Heads {
     pub(super) fn new() -> Self {
-        let state = State::Head(Head::default());
+        let state = HeadState::Head(Head::default());
         Self { state, unfinished: Unfinished::default(), is_first_request: true }
     }
 
@@ -84,12 +84,12 @@ impl Heads {
         let mut rest = bytes;
         while !rest.is_empty() {
             let is_good = match &self.state {
-                State::Head(_) => self.read_line(&mut rest),
-                State::Body(_) | State::Chunk(_) => self.skip(&mut rest),
-                State::Lost => return bytes.len(),
-                State::Poisoned(_) => return 0,
+                HeadState::Head(_) => self.read_line(&mut rest),
+                HeadState::Body(_) | HeadState::Chunk(_) => self.skip(&mut rest),
+                HeadState::Lost => return bytes.len(),
+                HeadState::Poisoned(_) => return 0,
                 // The parser would take it for the end of a line.
-                State::Trailer(Trailer::Begin | Trailer::Inside) if rest[0] == b'\n' => {
+                HeadState::Trailer(Trailer::Begin | Trailer::Inside) if rest[0] == b'\n' => {
                     rest = &rest[1..];
                     false
                 }
@@ -100,7 +100,7 @@ impl Heads {
                 }
             };
             if !is_good {
-                self.state = State::Poisoned(0);
+                self.state = HeadState::Poisoned(0);
                 return bytes.len() - rest.len() - 1;
             }
         }
@@ -110,7 +110,7 @@ impl Heads {
     /// Returns what the parser gets instead of received bytes, at most `n_max` bytes; `None` if the head is not
     /// refused.
     pub(super) fn poison(&mut self, n_max: usize) -> Option<&'static [u8]> {
-        let State::Poisoned(n_given) = &mut self.state else { return None };
+        let HeadState::Poisoned(n_given) = &mut self.state else { return None };
         let rest = &POISON[*n_given..];
         let piece = &rest[..rest.len().min(n_max)];
         *n_given += piece.len();
@@ -132,23 +132,23 @@ impl Heads {
             unfinished.add(piece);
             unfinished
         });
-        let line = unfinished.as_ref().map_or_else(|| Line::of(piece), Unfinished::line);
-        let State::Head(head) = &mut self.state else { return true };
+        let line = unfinished.as_ref().map_or_else(|| HeadLine::of(piece), Unfinished::line);
+        let HeadState::Head(head) = &mut self.state else { return true };
         if !head.has_target && self.is_first_request && line.start == PREFACE {
-            self.state = State::Lost;
+            self.state = HeadState::Lost;
             return true;
         }
         let Some(line) = line.without_end() else { return false };
         match head.read(line) {
             Read::Refused => return false,
-            Read::Failed => self.state = State::Lost,
+            Read::Failed => self.state = HeadState::Lost,
             Read::More => {}
             Read::Over => {
                 self.is_first_request = false;
                 self.state = match (head.is_chunked, head.n_bytes) {
-                    (true, _) => State::Size(None),
-                    (false, None | Some(0)) => State::Head(Head::default()),
-                    (false, Some(n)) => State::Body(n),
+                    (true, _) => HeadState::Size(None),
+                    (false, None | Some(0)) => HeadState::Head(Head::default()),
+                    (false, Some(n)) => HeadState::Body(n),
                 };
             }
         }
@@ -157,47 +157,52 @@ impl Heads {
 
     /// Skips bytes of a body or chunk.
     fn skip(&mut self, rest: &mut &[u8]) -> bool {
-        let (State::Body(n_left) | State::Chunk(n_left)) = &mut self.state else { return true };
+        let (HeadState::Body(n_left) | HeadState::Chunk(n_left)) = &mut self.state else {
+            return true;
+        };
         let n = usize::try_from(*n_left).unwrap_or(usize::MAX).min(rest.len());
         *rest = &rest[n..];
         *n_left -= n as u64;
         if *n_left == 0 {
-            let is_chunk = matches!(self.state, State::Chunk(_));
-            self.state =
-                if is_chunk { State::ChunkEnd(false) } else { State::Head(Head::default()) };
+            let is_chunk = matches!(self.state, HeadState::Chunk(_));
+            self.state = if is_chunk {
+                HeadState::ChunkEnd(false)
+            } else {
+                HeadState::Head(Head::default())
+            };
         }
         true
     }
 
     /// Reads one byte between chunks. Bytes at which the parser fails are not followed further.
-    fn step(&self, byte: u8) -> State {
+    fn step(&self, byte: u8) -> HeadState {
         match (&self.state, byte) {
-            (State::Size(n), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            (HeadState::Size(n), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let digit = char::from(byte).to_digit(16).map(u64::from);
                 let size = n.unwrap_or(0).checked_mul(16).zip(digit);
                 let size = size.and_then(|(size, digit)| size.checked_add(digit));
-                size.map_or(State::Lost, |size| State::Size(Some(size)))
+                size.map_or(HeadState::Lost, |size| HeadState::Size(Some(size)))
             }
-            (State::Size(Some(n)) | State::Extension(n), b'\r') => State::SizeEnd(*n),
-            (State::Size(Some(n)), b'\t' | b' ' | b';') => State::Extension(*n),
-            (State::Extension(_), b'\n') => State::Lost,
-            (State::Extension(n), _) => State::Extension(*n),
-            (State::SizeEnd(0), b'\n') => State::Trailer(Trailer::Begin),
-            (State::SizeEnd(n), b'\n') => State::Chunk(*n),
-            (State::ChunkEnd(false), b'\r') => State::ChunkEnd(true),
-            (State::ChunkEnd(true), b'\n') => State::Size(None),
-            (State::Trailer(Trailer::Begin), b'\r') => State::Trailer(Trailer::End),
-            (State::Trailer(Trailer::Begin), _) => State::Trailer(Trailer::Inside),
-            (State::Trailer(Trailer::Inside), b'\r') => State::Trailer(Trailer::InsideEnd),
-            (State::Trailer(Trailer::Inside), _) => State::Trailer(Trailer::Inside),
-            (State::Trailer(Trailer::InsideEnd), b'\n') => State::Trailer(Trailer::Begin),
-            (State::Trailer(Trailer::End), b'\n') => State::Head(Head::default()),
-            _ => State::Lost,
+            (HeadState::Size(Some(n)) | HeadState::Extension(n), b'\r') => HeadState::SizeEnd(*n),
+            (HeadState::Size(Some(n)), b'\t' | b' ' | b';') => HeadState::Extension(*n),
+            (HeadState::Extension(_), b'\n') => HeadState::Lost,
+            (HeadState::Extension(n), _) => HeadState::Extension(*n),
+            (HeadState::SizeEnd(0), b'\n') => HeadState::Trailer(Trailer::Begin),
+            (HeadState::SizeEnd(n), b'\n') => HeadState::Chunk(*n),
+            (HeadState::ChunkEnd(false), b'\r') => HeadState::ChunkEnd(true),
+            (HeadState::ChunkEnd(true), b'\n') => HeadState::Size(None),
+            (HeadState::Trailer(Trailer::Begin), b'\r') => HeadState::Trailer(Trailer::End),
+            (HeadState::Trailer(Trailer::Begin), _) => HeadState::Trailer(Trailer::Inside),
+            (HeadState::Trailer(Trailer::Inside), b'\r') => HeadState::Trailer(Trailer::InsideEnd),
+            (HeadState::Trailer(Trailer::Inside), _) => HeadState::Trailer(Trailer::Inside),
+            (HeadState::Trailer(Trailer::InsideEnd), b'\n') => HeadState::Trailer(Trailer::Begin),
+            (HeadState::Trailer(Trailer::End), b'\n') => HeadState::Head(Head::default()),
+            _ => HeadState::Lost,
         }
     }
 }
 
-/// What is kept of a line that comes in pieces. The parser has the whole line already.
+/// The part of an incomplete line that is kept. The parser has the whole line already.
 #[derive(Default, Debug)]
 struct Unfinished {
     start: Vec<u8>,
@@ -211,7 +216,7 @@ struct Unfinished {
 
 /// A line of a head, or what is kept of it.
 #[derive(Clone, Copy)]
-struct Line<'a> {
+struct HeadLine<'a> {
     start: &'a [u8],
     is_cut: bool,
     /// There is a `#` behind the start.
@@ -230,13 +235,13 @@ impl Unfinished {
         }
     }
 
-    fn line(&self) -> Line<'_> {
+    fn line(&self) -> HeadLine<'_> {
         let Self { start, is_cut, has_hash, end } = self;
-        Line { start, is_cut: *is_cut, has_hash: *has_hash, end: *end }
+        HeadLine { start, is_cut: *is_cut, has_hash: *has_hash, end: *end }
     }
 }
 
-impl<'a> Line<'a> {
+impl<'a> HeadLine<'a> {
     fn of(whole: &'a [u8]) -> Self {
         let end = whole.last_chunk().copied().unwrap_or_default();
         Self { start: whole, is_cut: false, has_hash: false, end }
@@ -264,8 +269,8 @@ enum Read {
 
 impl Head {
     /// Reads a line, given without its line end.
-    fn read(&mut self, line: Line<'_>) -> Read {
-        let Line { start: line, is_cut, has_hash, .. } = line;
+    fn read(&mut self, line: HeadLine<'_>) -> Read {
+        let HeadLine { start: line, is_cut, has_hash, .. } = line;
         if !self.has_target {
             // Empty lines before a request are skipped.
             self.has_target = !line.is_empty();
@@ -306,7 +311,7 @@ impl Head {
 mod tests {
     use super::*;
 
-    /// What the parser gets of some bytes that come in pieces of this size; `None` for everything.
+    /// Returns what the parser gets of bytes that arrive in pieces of this size; `None` if it gets all of them.
     fn kept(text: &str, n_piece: usize) -> Option<String> {
         let (mut heads, mut kept) = (Heads::new(), String::new());
         for piece in text.as_bytes().chunks(n_piece) {
@@ -381,7 +386,7 @@ mod tests {
             ("GET / HTTP/1.1\r\nx: ", "\n\r\n", false),
             ("GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncookie: ", "\r\n\r\n0\r\n\r\n", true),
             ("GET / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: ", "\r\n\r\n", false),
-            // Nobody sends a length like this, and only its beginning is known.
+            // No client sends a length in this form, and only its start is kept.
             ("GET / HTTP/1.1\r\ncontent-length: ", "\r\n\r\n", false),
         ] {
             for n_piece in [1, 100, 128, 4096] {

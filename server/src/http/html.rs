@@ -1,13 +1,13 @@
-//! Text in a page.
+//! Escapes text for HTML pages.
 
 use leasehold_base::text::is_hidden;
 
-/// The text as a browser shows it, whatever is in it. What cannot be seen becomes a sign that there was something.
+/// Escapes text so that browsers show it literally. Invisible characters are replaced by a visible sign.
 pub(crate) fn escape(text: &str) -> String {
     escape_but(text, |_| false)
 }
 
-/// The same of a text that has lines.
+/// Escapes text with several lines.
 pub(crate) fn escape_lines(text: &str) -> String {
     escape_but(text, |c| c == '\n' || c == '\t')
 }

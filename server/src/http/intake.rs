@@ -21,26 +21,27 @@ pub(super) const FREE_STREAM_BYTES: usize = 8 * 1024;
 /// Memory that a header takes in addition to its name and value, however short they are.
 const HEADER_BYTES: usize = 256;
 
-/// Of one connection. Written by the thread that serves it, but for the charge.
+/// The intake of one connection. Written by the thread that serves it, except for the charge.
 #[derive(Default)]
 pub(super) struct Intake {
     n_unread: AtomicUsize,
-    /// When the request that is incomplete began, in milliseconds after the epoch, and one; 0: there is none.
+    /// When the incomplete request began, in milliseconds after the epoch, plus one; 0 without an incomplete request.
     since_ms: AtomicU64,
-    /// The exact end of the current request is known.
+    /// Whether the exact end of the current request is known.
     is_exact: AtomicBool,
-    /// The same of the headers of an HTTP/2 request, which may be incomplete beside other requests.
+    /// When the incomplete headers of an HTTP/2 request began, in milliseconds after the epoch, plus one; 0 without
+    /// such headers. Other requests can be in progress at the same time.
     headers_since_ms: AtomicU64,
-    /// Several requests share the connection (HTTP/2), which has bounds of its own.
+    /// Whether requests share the connection (HTTP/2), which has separate limits.
     is_shared: AtomicBool,
-    /// What the buffer takes from the budget.
+    /// The bytes of the budget that the buffer uses.
     n_charged: AtomicUsize,
-    /// Rings when an incomplete request began.
+    /// Rings when an incomplete request has begun.
     begun: Notify,
 }
 
 impl Intake {
-    /// Returns how many bytes belonged to no request before these came.
+    /// Adds received bytes. Returns how many bytes belonged to no request before.
     fn heard(&self, n_bytes: usize) -> usize {
         let n_before = self.n_unread.load(Relaxed);
         self.n_unread.store(n_before + n_bytes, Relaxed);
@@ -53,7 +54,7 @@ impl Intake {
         self.n_unread.store(n_unread.saturating_sub(n_bytes), Relaxed);
     }
 
-    /// The head of a request is complete. `is_exact`: its body has a length.
+    /// Records that the head of a request is complete. `is_exact` means that its body has a known length.
     pub(super) fn took_head(&self, head: &Parts, is_exact: bool) {
         self.taken(head_bytes(head));
         self.since_ms.store(0, Relaxed);
@@ -64,13 +65,13 @@ impl Intake {
         self.is_shared.load(Relaxed)
     }
 
-    /// What came before its first request was the start of HTTP/2, and no request.
+    /// Records that the first bytes were the HTTP/2 preface and not a request.
     pub(super) fn share(&self) {
         self.is_shared.store(true, Relaxed);
         self.since_ms.store(0, Relaxed);
     }
 
-    /// A request ended. Bytes after it are the beginning of the next request.
+    /// Records that a request has ended. The bytes after it are the start of the next request.
     pub(super) fn ended(&self, now_ms: u64) {
         if self.n_unread.load(Relaxed) == 0 || self.is_shared() {
             return;
@@ -78,12 +79,12 @@ impl Intake {
         if self.is_exact.load(Relaxed) {
             self.begin(now_ms);
         } else {
-            // They may belong to the framing of its chunks.
+            // The remaining bytes might belong to the framing of its chunks.
             self.n_unread.store(0, Relaxed);
         }
     }
 
-    /// An incomplete request has begun.
+    /// Records that an incomplete request has begun.
     pub(super) fn is_new(&self) -> bool {
         let is_there = self.n_unread.load(Relaxed) > 0 && self.since_ms.load(Relaxed) == 0;
         is_there && !self.is_shared()
@@ -96,23 +97,23 @@ impl Intake {
         }
     }
 
-    /// This many bytes belong to an incomplete request.
+    /// Records that this many bytes belong to an incomplete request.
     pub(super) fn left(&self, n_bytes: usize) {
         self.n_unread.store(n_bytes, Relaxed);
     }
 
-    /// The complete requests are answered: the next request begins now.
+    /// Records that all complete requests are answered, so that the next one begins now.
     pub(super) fn clear(&self) {
         self.since_ms.store(0, Relaxed);
     }
 
-    /// When the incomplete request began, if there is one.
+    /// Returns when the incomplete request began, if there is one.
     pub(super) fn since_ms(&self) -> Option<u64> {
         let since_ms = self.since_ms.load(Relaxed).checked_sub(1);
         since_ms.or_else(|| self.headers_since_ms())
     }
 
-    /// When the incomplete headers of an HTTP/2 request began, if there are any.
+    /// Returns when the incomplete headers of an HTTP/2 request began, if there are any.
     pub(super) fn headers_since_ms(&self) -> Option<u64> {
         self.headers_since_ms.load(Relaxed).checked_sub(1)
     }
@@ -140,13 +141,14 @@ impl Intake {
         self.n_charged.load(Relaxed)
     }
 
-    /// The buffer is freed. Returns what it took from the budget.
+    /// Records that the buffer is freed. Returns the bytes of the budget that it used.
     pub(super) fn discharge(&self) -> usize {
         self.n_charged.swap(0, Relaxed)
     }
 }
 
-/// The size of a head as clients usually write it; never more than it has, but for white space.
+/// Returns the size of a head as clients usually format it, which is never more than the real size apart from white
+/// space.
 fn head_bytes(head: &Parts) -> usize {
     let uri = &head.uri;
     let authority = match (uri.scheme_str(), uri.authority()) {
@@ -161,7 +163,7 @@ fn head_bytes(head: &Parts) -> usize {
     head.method.as_str().len() + target + "  HTTP/1.1\r\n\r\n".len() + headers
 }
 
-/// The memory that the head of an HTTP/2 request takes while the request is served, beyond what every request may have.
+/// Returns the memory that the head of an HTTP/2 request uses beyond the free allowance while the request is served.
 pub(super) fn charged_bytes(head: &Parts) -> usize {
     let n_bytes = head_bytes(head).saturating_add(head.headers.len() * HEADER_BYTES);
     n_bytes.saturating_sub(FREE_STREAM_BYTES)
@@ -171,7 +173,7 @@ pub(super) fn charged_bytes(head: &Parts) -> usize {
 pub(super) struct Counted {
     activity: Arc<Activity>,
     places: Arc<Places>,
-    /// The size of the buffer that is counted already.
+    /// The size of the buffer that was counted so far.
     n_known: usize,
 }
 
@@ -180,7 +182,7 @@ impl Counted {
         Self { activity, places, n_known: FREE_BYTES }
     }
 
-    /// Counts received bytes; the buffer had this much free space before.
+    /// Counts received bytes. `n_room` is the free space that the buffer had before.
     pub(super) fn heard(&mut self, n_bytes: usize, n_room: usize) {
         let n_buffer = self.activity.intake.heard(n_bytes) + n_room;
         if n_buffer > self.n_known {
@@ -188,7 +190,7 @@ impl Counted {
         }
     }
 
-    /// Received bytes begin or complete the headers of an HTTP/2 request.
+    /// Records that received bytes begin or complete the headers of an HTTP/2 request.
     pub(super) fn follow(&self, headers: Headers) {
         self.activity.intake.follow(headers, || self.activity.now_ms());
     }
@@ -224,7 +226,7 @@ mod tests {
         intake.taken(12);
         intake.ended(7);
         assert_eq!((intake.since_ms(), intake.is_new()), (None, false));
-        // The beginning of the next one came with it.
+        // The start of the next request arrives with it.
         intake.heard(text.len() + 3);
         intake.took_head(&head, true);
         intake.ended(7);

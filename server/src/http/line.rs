@@ -1,9 +1,8 @@
-//! What HTTP is spoken over: a socket, or TLS over a socket. It knows which answers the system has taken.
+//! The transport under HTTP: a socket, or TLS over a socket. It tracks which bytes the system has accepted.
 //!
-//! In the clear, a byte that the system has accepted may be read by the client. Under TLS nothing of a record can be
-//! read before its last byte is there, and what TLS was given may still be in its buffer. So one record is written at a
-//! time, and its bytes count as accepted when the system has accepted all of it: not before, and not later because
-//! another record is stuck behind it.
+//! Without TLS, the client might read a byte once the system has accepted it. With TLS, nothing of a record can be read
+//! before its last byte, and bytes given to TLS might still be in its buffer. So one record is written at a time, and
+//! its bytes count as accepted exactly when the system has accepted the whole record.
 
 use std::io;
 use std::pin::Pin;
@@ -19,72 +18,72 @@ use super::intake::Counted;
 use super::outgoing::Outgoing;
 use super::wire::Wire;
 
-/// A TLS record has no more.
+/// Maximum size of a TLS record.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
 
-/// What HTTP is spoken over.
+/// The transport of one connection.
 pub(super) struct Line {
-    kind: Kind,
+    kind: Transport,
     outgoing: Arc<Outgoing>,
-    /// Checks the bytes that are read, if they are HTTP/1.
+    /// Checks received HTTP/1 bytes.
     heads: Option<Heads>,
-    /// Follows the bytes that are read, if they are HTTP/2.
+    /// Follows received HTTP/2 frames.
     frames: Option<Frames>,
-    /// Counts the bytes that are read.
+    /// Counts received bytes.
     counted: Option<Counted>,
 }
 
-enum Kind {
+enum Transport {
     Clear(Wire),
     Secured(Box<Secured>),
 }
 
 struct Secured {
     tls: TlsStream<Wire>,
-    /// Bytes in the record that is being sent.
+    /// Size of the record that is being sent.
     n_in_record: usize,
 }
 
 impl Line {
     pub(super) fn clear(wire: Wire) -> Self {
-        Self::new(Kind::Clear(wire))
+        Self::new(Transport::Clear(wire))
     }
 
     pub(super) fn secured(tls: TlsStream<Wire>) -> Self {
         let secured = Secured { tls, n_in_record: 0 };
-        Self::new(Kind::Secured(Box::new(secured)))
+        Self::new(Transport::Secured(Box::new(secured)))
     }
 
-    fn new(kind: Kind) -> Self {
+    fn new(kind: Transport) -> Self {
         Self { kind, outgoing: Arc::default(), heads: None, frames: None, counted: None }
     }
 
-    /// The same, and refuses HTTP/1 heads that can be read in two ways. Headers of HTTP/2 must be complete in time.
+    /// Also rejects ambiguous HTTP/1 heads, and limits the time for HTTP/2 headers.
     pub(super) fn with_heads(self) -> Self {
         Self { heads: Some(Heads::new()), frames: Some(Frames::new()), ..self }
     }
 
-    /// The same, and counts all bytes read from here on.
+    /// Also counts all bytes received from now on.
     pub(super) fn counted(self, counted: Counted) -> Self {
         Self { counted: Some(counted), ..self }
     }
 
-    /// What is written to it.
+    /// The tracker of sent bytes.
     pub(super) fn outgoing(&self) -> &Arc<Outgoing> {
         &self.outgoing
     }
 
-    /// The socket under it.
+    /// The underlying socket.
     pub(super) fn wire(&self) -> &Wire {
         match &self.kind {
-            Kind::Clear(wire) => wire,
-            Kind::Secured(secured) => secured.tls.get_ref().0,
+            Transport::Clear(wire) => wire,
+            Transport::Secured(secured) => secured.tls.get_ref().0,
         }
     }
 }
 
 impl Secured {
-    /// Returns when the system has all of the record, and tells of it.
+    /// Returns when the system has accepted the whole record, and records that.
     fn poll_sent(
         &mut self,
         outgoing: &Outgoing,
@@ -127,8 +126,8 @@ impl AsyncRead for Line {
         }
         let (n_before, n_room) = (buffer.filled().len(), buffer.remaining());
         ready!(match kind {
-            Kind::Clear(wire) => Pin::new(wire).poll_read(context, buffer),
-            Kind::Secured(secured) => Pin::new(&mut secured.tls).poll_read(context, buffer),
+            Transport::Clear(wire) => Pin::new(wire).poll_read(context, buffer),
+            Transport::Secured(secured) => Pin::new(&mut secured.tls).poll_read(context, buffer),
         })?;
         if let Some(counted) = counted {
             counted.heard(n_room - buffer.remaining(), n_room);
@@ -159,7 +158,7 @@ impl AsyncWrite for Line {
     ) -> Poll<io::Result<usize>> {
         let Self { kind, outgoing, .. } = &mut *self;
         match kind {
-            Kind::Clear(wire) => {
+            Transport::Clear(wire) => {
                 let Poll::Ready(n) = Pin::new(wire).poll_write(context, bytes)? else {
                     outgoing.stalls();
                     return Poll::Pending;
@@ -167,7 +166,7 @@ impl AsyncWrite for Line {
                 outgoing.accepted(n);
                 Poll::Ready(Ok(n))
             }
-            Kind::Secured(secured) => {
+            Transport::Secured(secured) => {
                 let written = secured.poll_write(outgoing, context, bytes);
                 if written.is_pending() {
                     outgoing.stalls();
@@ -177,10 +176,10 @@ impl AsyncWrite for Line {
         }
     }
 
-    /// HTTP asks for this once everything it had was written.
+    /// HTTP calls this after all its output was written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { kind, outgoing, .. } = &mut *self;
-        if let Kind::Secured(secured) = kind {
+        if let Transport::Secured(secured) = kind {
             ready!(secured.poll_sent(outgoing, context))?;
         }
         outgoing.flushed();
@@ -189,8 +188,8 @@ impl AsyncWrite for Line {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.kind {
-            Kind::Clear(wire) => Pin::new(wire).poll_shutdown(context),
-            Kind::Secured(secured) => Pin::new(&mut secured.tls).poll_shutdown(context),
+            Transport::Clear(wire) => Pin::new(wire).poll_shutdown(context),
+            Transport::Secured(secured) => Pin::new(&mut secured.tls).poll_shutdown(context),
         }
     }
 }
@@ -212,7 +211,7 @@ mod tests {
 
     const BYTES: [u8; 10_000] = [7; 10_000];
 
-    /// Both ends of a connection.
+    /// Creates both ends of a connection.
     async fn pair() -> (Line, client::TlsStream<UnixStream>) {
         let ca = Ca::new("servers");
         let Issued { certificate, key } = ca.server();
@@ -243,7 +242,7 @@ mod tests {
         (Line::secured(secured.expect("TLS")), client.expect("TLS"))
     }
 
-    /// Writes until the system takes no more, and says how much was taken over.
+    /// Writes until the system accepts no more. Returns how many bytes were accepted.
     async fn fill(line: &mut Line) -> u64 {
         let mut n_written = 0;
         loop {
@@ -265,7 +264,7 @@ mod tests {
         assert!(0 < n_stuck && n_stuck <= RECORD_BYTES_MAX as u64, "one record: {n_stuck}");
         let flushed = poll_fn(|context| Poll::Ready(Pin::new(&mut line).poll_flush(context)));
         assert!(flushed.await.is_pending());
-        // Whatever the system has not taken is lost.
+        // Bytes that the system has not accepted are lost.
         let socket = line.wire().clone();
         rustix::net::shutdown(socket.socket(), rustix::net::Shutdown::Write).expect("a socket");
         let (mut n_read, mut bytes) = (0, vec![0; 65_536]);

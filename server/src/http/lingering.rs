@@ -1,4 +1,5 @@
-//! Connections that got their last response and are read for a while, so that a client that is still sending gets it.
+//! Connections that got their last response. The server reads from them for a while, so that clients that are still
+//! sending get the response.
 
 use std::fmt;
 
@@ -7,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::shares::Taken;
 use super::wire::Wire;
 
-/// A connection without a place, which got its last response and is read for a while.
+/// A connection without a slot, from which the server reads for a while after the last response.
 pub(super) struct Lingering {
     wire: Wire,
     n_lingering: Gauge,
@@ -21,7 +22,7 @@ impl Lingering {
         Self { wire, n_lingering, _taken: taken }
     }
 
-    /// Reads until the client has the response, or for as long as it may take.
+    /// Reads until the client has the response, or the time limit passes.
     pub(super) async fn finish(self) {
         self.wire.linger().await;
     }

@@ -1,17 +1,17 @@
-//! Where a server listens, as a setting says it.
+//! Listen addresses, as in the settings.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The system takes no longer path of a Unix socket.
+/// Maximum length of a Unix socket path in Linux.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
-/// One listener.
+/// A listen address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Listen {
-    /// Plain HTTP; port 0 takes any that is free.
+    /// HTTP without TLS. Port 0 stands for a free port.
     Http(SocketAddr),
     /// HTTP over TLS.
     Https(SocketAddr),
@@ -20,7 +20,7 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Where it is in the network, if it is there.
+    /// Returns the network address; `None` for a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Listen::Http(address) | Listen::Https(address) => Some(*address),
@@ -28,7 +28,7 @@ impl Listen {
         }
     }
 
-    /// The path of a Unix socket.
+    /// Returns the path of a Unix socket.
     pub fn unix_path(&self) -> Option<&Path> {
         match self {
             Listen::Unix(path) => Some(path),
@@ -36,12 +36,12 @@ impl Listen {
         }
     }
 
-    /// Can only this machine reach it?
+    /// Returns whether only clients on this machine can connect.
     pub fn is_local(&self) -> bool {
         self.address().is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 
-    /// Is it encrypted?
+    /// Returns whether connections are encrypted.
     pub fn is_tls(&self) -> bool {
         matches!(self, Listen::Https(_))
     }
@@ -52,7 +52,7 @@ impl FromStr for Listen {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            // `unix:///run/a.sock` is how a URL would say it.
+            // Also accepts the form of a URL, `unix:///run/a.sock`.
             let path = path.strip_prefix("//").unwrap_or(path);
             return match path.len() {
                 0 => Err("unix: has no path; write unix:/run/leasehold.sock".into()),
@@ -75,7 +75,7 @@ impl FromStr for Listen {
     }
 }
 
-/// `address:port`, or `:port` for every address, as Go programs write it.
+/// Parses `address:port`, or `:port` for all addresses, as Go programs write it.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let text = text.strip_prefix(':').map_or(text.into(), |port| format!("0.0.0.0:{port}"));
     let localhost = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));

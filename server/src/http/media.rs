@@ -1,9 +1,9 @@
-//! What a client says it would rather have: the `Accept` header.
+//! Parses the `Accept` header.
 
 use axum::http::{HeaderMap, header};
 
-/// How much any of these kinds is wanted, from 0 (not at all) to 1. A kind that is not named is not wanted here:
-/// whoever offers it says what stands for it (`text/*`, `*/*`).
+/// Returns how much the client wants any of these media types, from 0 (not at all) to 1. Wildcards match only if
+/// `kinds` contains them (`text/*`, `*/*`).
 pub(crate) fn quality(headers: &HeaderMap, kinds: &[&str]) -> f32 {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges = values.flat_map(|value| value.split(',')).filter_map(|range| {
@@ -14,7 +14,7 @@ pub(crate) fn quality(headers: &HeaderMap, kinds: &[&str]) -> f32 {
     ranges.fold(0.0, f32::max)
 }
 
-/// The weight among the parameters of a range. One that is no number between 0 and 1 counts as 0.
+/// Returns the `q` parameter of a media range. An invalid weight counts as 0.
 fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
     let q = parameters.find_map(|parameter| {
         parameter.strip_prefix("q=").or_else(|| parameter.strip_prefix("Q="))

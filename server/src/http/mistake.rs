@@ -1,14 +1,14 @@
-//! What a parser found wrong with a value, in the words of those who wrote the value.
+//! Rephrases parser errors in terms of the JSON that the client sent.
 
-/// How much of a wrong value is shown again.
+/// Maximum characters of a wrong value that an error repeats.
 const SHOWN_CHARS_MAX: usize = 100;
 
-/// "invalid type: string "5", expected u64" is the parser's view; "must be a whole number, got string "5"" is ours.
+/// Rephrases a parser error: `invalid type: string "5", expected u64` becomes `must be a whole number, got string "5"`.
 pub(crate) fn in_words(parser_says: &str) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant "];
     let wrong = kinds.iter().find_map(|kind| {
         let rest = parser_says.strip_prefix(kind)?;
-        // What was sent may have such words in it, and what is allowed may be a list with commas.
+        // The sent value can contain these words, and the expectation can be a list with commas.
         let (got, expected) = match *kind {
             "unknown variant " => rest.rsplit_once("`, expected "),
             _ => rest.rsplit_once(", expected "),
@@ -36,7 +36,7 @@ fn allowed(expected: &str) -> &str {
     }
 }
 
-/// The value that was sent, in the words of JSON.
+/// Returns the sent value in JSON terms.
 fn received(kind: &str, got: &str) -> String {
     let number = ["floating point `", "integer `", "boolean `"];
     let bare = number.iter().find_map(|kind| got.strip_prefix(kind)?.strip_suffix('`'));
@@ -49,7 +49,7 @@ fn received(kind: &str, got: &str) -> String {
     }
 }
 
-/// What the standard library says of numbers.
+/// Returns the standard library's reason why text is not a number.
 fn number(why: &str) -> &str {
     match why {
         "invalid digit found in string" | "cannot parse integer from empty string" => {
@@ -60,7 +60,7 @@ fn number(why: &str) -> &str {
     }
 }
 
-/// As much of a wrong value as is shown again.
+/// Shortens a wrong value.
 pub(crate) fn shortened(got: &str) -> String {
     let mut shown: String = got.chars().take(SHOWN_CHARS_MAX).collect();
     if shown.len() < got.len() {

@@ -1,4 +1,4 @@
-//! What comes before the first request: the PROXY header of a load balancer, and the handshake of TLS.
+//! The start of a connection before its first request: the PROXY header of a load balancer, and the TLS handshake.
 
 use std::fmt;
 use std::io;
@@ -21,49 +21,49 @@ use crate::dialect;
 use crate::door::{Link, Peer, Visitor};
 use crate::peer::{OPENING, OPENING_BYTES_MAX};
 
-/// A listener, as its connections know it.
+/// The settings of a listener that its connections need.
 pub(crate) struct Port {
-    /// What it is encrypted by, if it is.
+    /// The TLS configuration; `None` for plain text.
     pub(crate) tls: Option<Arc<Tls>>,
-    /// Of a Unix socket.
+    /// The path of a Unix socket.
     pub(crate) unix_path: Option<Arc<Path>>,
-    /// It only answers `/metrics` and health checks.
+    /// The listener serves only `/metrics` and health checks.
     pub(crate) is_for_metrics: bool,
-    /// It only answers the other servers of a shared store.
+    /// The listener serves only the other servers of the cluster.
     pub(crate) is_for_peers: bool,
-    /// Those under way, of all listeners.
+    /// Handshakes in progress on all listeners.
     pub(crate) handshakes: Arc<Handshakes>,
-    /// The dialect that is spoken there; `None`: HTTP.
+    /// The dialect of the listener; `None` for HTTP.
     pub(crate) dialect: Option<dialect::Listener>,
 }
 
-/// A connection that can be spoken over.
+/// A connection that is ready for requests.
 pub(super) struct Opened {
     pub(super) line: Line,
     pub(super) visitor: Visitor,
-    /// It was another server's client's, which passes it on.
+    /// The first line, if another server forwards the connection of one of its clients.
     pub(super) first_line: Option<Vec<u8>>,
-    /// Rings when what is said of the certificates of clients is another; `None`: nobody could show one.
+    /// Rings when the requirements for client certificates change; `None` if clients cannot send one.
     pub(super) demand: Option<watch::Receiver<Demand>>,
 }
 
-/// Why a connection was given up before its first request.
+/// Why a connection was closed before its first request.
 #[derive(Debug)]
 pub(super) enum Unopened {
-    /// It took too long.
+    /// The handshake took too long.
     Timeout,
-    /// It had to make room.
+    /// The connection had to make room for another one.
     Shed,
-    /// Its PROXY header is missing or wrong.
+    /// The PROXY header is missing or invalid.
     ProxyHeader(io::Error),
-    /// Another server did not say whose it is.
+    /// A forwarding server did not describe the client.
     Peer(io::Error),
-    /// TLS did not come about. The connection may linger, so that the client reads why.
+    /// The TLS handshake failed. The connection can linger, so that the client can read the reason.
     Tls(io::Error, Option<Lingering>),
 }
 
 impl Unopened {
-    /// As it is counted.
+    /// The reason, as a metric label.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Unopened::Timeout => "timeout",
@@ -88,7 +88,7 @@ impl fmt::Display for Unopened {
 }
 
 impl Port {
-    /// Opens a connection, within the time it has.
+    /// Opens a connection within the time limit.
     pub(super) async fn open(
         &self,
         wire: Wire,
@@ -148,7 +148,7 @@ impl Port {
         let secured = match terms.acceptor.accept(wire).await {
             Ok(secured) => secured,
             Err(error) => {
-                // In TLS 1.3 the client may be sending its request already. It is to read why that is in vain.
+                // A TLS 1.3 client might already be sending its request. Lingering lets it read the error.
                 return Err(Unopened::Tls(error, place.leave(&socket)));
             }
         };
@@ -176,7 +176,7 @@ fn opened(
     (Opened { line, visitor, first_line: None, demand }, place)
 }
 
-/// What a connection of another server begins with, if it passes on one that is not HTTP.
+/// Reads the first line of a connection that another server forwards.
 async fn first_line(wire: &Wire) -> io::Result<Option<Vec<u8>>> {
     let Some(stream) = wire.socket().tcp() else { return Ok(None) };
     let mut first = [0];
@@ -187,7 +187,7 @@ async fn first_line(wire: &Wire) -> io::Result<Option<Vec<u8>>> {
     proxy_header::line(stream, OPENING_BYTES_MAX).await.map(Some)
 }
 
-/// Whom a load balancer speaks for, with a place of its own.
+/// Reads the PROXY header, and replaces the slot by one for the client's address.
 async fn believe_header(wire: &Wire, peer: Peer, place: Place) -> Result<(Peer, Place), Unopened> {
     let Some(stream) = wire.socket().tcp() else { return Ok((peer, place)) };
     let source = proxy_header::read(stream).await.map_err(Unopened::ProxyHeader)?;

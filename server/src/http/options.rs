@@ -1,4 +1,4 @@
-//! What connections may do.
+//! Settings of connections.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZero;
@@ -9,34 +9,33 @@ use ipnet::IpNet;
 
 use super::forwarded::is_in;
 
-/// What a connection may do.
+/// Settings of connections.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many threads serve connections; 0: as many as there are processors.
+    /// The number of worker threads; 0 for one per processor.
     pub workers: usize,
-    /// Most connections at once. If there are more, idle ones are closed; if none is idle, the new ones are
-    /// restricted.
+    /// Maximum connections. Beyond it, idle connections are closed; if none is idle, new connections are restricted.
     pub connections_max: usize,
-    /// Most restricted connections. More wait until there is a place.
+    /// Maximum restricted connections. Further ones wait for a free slot.
     pub connections_reserved: usize,
-    /// Most connections from one address, or from one IPv6 network of 64 bits.
+    /// Maximum connections from one address, or from one IPv6 /64 network.
     pub connections_per_peer_max: usize,
-    /// Who may have more, beside the trusted proxies.
+    /// Networks without this limit, in addition to the trusted proxies.
     pub connections_per_peer_exempt: Arc<[IpNet]>,
-    /// How long a restricted connection may take to send a request, or stay without one.
+    /// Time limit for a restricted connection to send a request.
     pub restricted_timeout: Duration,
-    /// Maximum connections that are answered and read for a while, so that their clients get the response. More are
-    /// closed without that.
+    /// Maximum connections that linger after their last response, so that their clients get it. Further ones are closed
+    /// immediately.
     pub lingering_max: usize,
-    /// Most HTTP/2 requests in progress, over all connections.
+    /// Maximum concurrent HTTP/2 requests on all connections.
     pub streams_max: usize,
-    /// Maximum of one principal; for anonymous clients, of one address.
+    /// Maximum concurrent HTTP/2 requests of one principal or, for anonymous clients, of one address.
     pub principal_streams_max: usize,
-    /// How long a client may be silent that does not even answer its system's probes.
+    /// How long a client can be silent without answering TCP keep-alive probes.
     pub keepalive_timeout: Duration,
-    /// How long the handshake of TLS and the PROXY header may take.
+    /// Time limit for the TLS handshake and the PROXY header.
     pub handshake_timeout: Duration,
-    /// Most handshakes under way. If there are more, the one that takes longest is given up.
+    /// Maximum handshakes in progress. Beyond it, the oldest one is closed.
     pub handshakes_max: usize,
     /// Maximum size of an HTTP/1 request head; at least 8 KiB.
     pub head_bytes_max: usize,
@@ -45,45 +44,45 @@ pub struct Options {
     /// Time limit for the head of a request, from its first byte; for the first request, from the start of the
     /// connection.
     pub header_timeout: Duration,
-    /// How long a connection may stay without a request.
+    /// Maximum time of a connection without a request.
     pub idle_timeout: Duration,
-    /// How long a request's body may take.
+    /// Time limit for a request body.
     pub body_timeout: Duration,
-    /// Largest request body.
+    /// Maximum size of a request body.
     pub body_bytes_max: usize,
-    /// How long a client may take nothing of a long answer.
+    /// How long a client can read nothing of a long response.
     pub answer_timeout: Duration,
-    /// Most bytes of long answers that are being sent, over all connections.
+    /// Maximum bytes of long responses in progress, on all connections.
     pub answers_bytes_max: usize,
-    /// Maximum of one principal; for anonymous clients, of one address.
+    /// Maximum bytes of long responses of one principal or, for anonymous clients, of one address.
     pub principal_answers_bytes_max: usize,
-    /// Maximum files that are written at the same time; set from the limit of open files.
+    /// Maximum concurrent uploads. Derived from the limit of open files.
     pub uploads_max: usize,
-    /// Maximum files that are sent at the same time.
+    /// Maximum concurrent downloads.
     pub downloads_max: usize,
-    /// Maximum of one principal; for anonymous clients, of one address.
+    /// Maximum concurrent downloads of one principal or, for anonymous clients, of one address.
     pub principal_downloads_max: usize,
-    /// Maximum copies, and moves and removals of folders, at the same time.
+    /// Maximum concurrent copies, and moves and removals of folders.
     pub tree_operations_max: usize,
-    /// Maximum of one principal; for anonymous clients, of one address.
+    /// Maximum concurrent folder operations of one principal or, for anonymous clients, of one address.
     pub principal_tree_operations_max: usize,
-    /// Most streams of events, over all connections.
+    /// Maximum event streams on all connections.
     pub event_streams_max: usize,
-    /// Maximum of one principal; for anonymous clients, of one address.
+    /// Maximum event streams of one principal or, for anonymous clients, of one address.
     pub principal_event_streams_max: usize,
-    /// Most namespaces that metrics tell of one by one; 0: none.
+    /// Maximum namespaces that `/metrics` lists separately; 0 lists none.
     pub metrics_namespaces_max: usize,
     /// Whether the metrics listener, which needs no credential, shows namespace names.
     pub metrics_listen_namespaces: bool,
-    /// The names this server is reached by, beside its addresses and `localhost`.
+    /// Host names of this server, in addition to IP addresses and `localhost`.
     pub hosts: Arc<[String]>,
-    /// The origins whose pages may ask this server.
+    /// The origins whose pages are allowed to send requests.
     pub cors_origins: Arc<[String]>,
-    /// Who is believed when it says how a client reached it.
+    /// The proxies that are trusted to report how clients reached them.
     pub trusted_proxies: Arc<[IpNet]>,
-    /// The load balancers that begin every connection with a header of the PROXY protocol.
+    /// The load balancers that send a PROXY protocol header on every connection.
     pub proxy_protocol_from: Arc<[IpNet]>,
-    /// Who may connect to a Unix socket, as the rights of its file.
+    /// The file mode of Unix sockets, which decides who can connect.
     pub unix_socket_mode: u32,
 }
 
@@ -134,7 +133,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Is the number of connections from this address unlimited?
+    /// Returns whether the number of connections from this address is unlimited.
     pub(crate) fn is_exempt(&self, peer: IpAddr) -> bool {
         let Self { connections_per_peer_exempt, trusted_proxies, proxy_protocol_from, .. } = self;
         let exempt = [connections_per_peer_exempt, trusted_proxies, proxy_protocol_from];

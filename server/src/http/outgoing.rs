@@ -1,7 +1,8 @@
-//! Answers on their way to the system: which of them has it taken?
+//! Tracks which responses the system has accepted.
 //!
-//! A grant is its client's once the system has accepted the last byte of the answer that tells of it: from then on the
-//! client may know. What the system never took is given back, also if some of it is stuck behind other answers.
+//! A grant counts as delivered once the system has accepted the last byte of its response, because from then on the
+//! client might know of it. Grants whose response was not accepted are released, even if a part of the response is
+//! stuck behind others.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -12,10 +13,12 @@ use leasehold_engine::Undelivered;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::answers::Sending;
+
 /// The head of an HTTP/2 frame.
 const FRAME_HEAD_BYTES: u64 = 9;
 
-/// Of one connection. Written by the thread that serves it.
+/// The pending grants of one connection. Written by the thread that serves it.
 #[derive(Default)]
 pub(super) struct Outgoing {
     n_accepted: AtomicU64,
@@ -23,59 +26,71 @@ pub(super) struct Outgoing {
     grants: Mutex<Grants>,
     is_stalled: AtomicBool,
     stalled_since: Mutex<Option<Instant>>,
-    /// Rings when the system begins to accept nothing.
+    /// Rings when the system stops accepting bytes.
     stall: Notify,
 }
 
 #[derive(Default)]
 struct Grants {
-    handed_over: Vec<Grant>,
-    /// Nothing is sent any more.
+    handed_over: Vec<PendingGrant>,
+    /// Whether the connection has ended.
     is_over: bool,
 }
 
-struct Grant {
-    undelivered: Undelivered,
-    accepted: Accepted,
+struct PendingGrant {
+    kept: Kept,
+    accepted: AcceptedAt,
+}
+
+/// What is kept until the system has taken an answer.
+enum Kept {
+    Undelivered(Undelivered),
+    Counted(#[allow(dead_code, reason = "its drop gives the bytes back")] Sending),
 }
 
 /// How it is known that the system has accepted an answer's last byte.
 #[derive(Clone, Copy)]
-enum Accepted {
-    /// HTTP/1 has one answer at a time in its buffer, and has the next flush only after all of it was written.
+enum AcceptedAt {
+    /// HTTP/1 buffers one response at a time, and its next flush follows only after all of it was written.
     Flushed,
-    /// HTTP/2 mixes answers with others, and pipelines have several at once. There the client may know once so many
-    /// bytes were accepted in total: those before it was handed over, and as many as it takes at least.
+    /// HTTP/2 and pipelines interleave responses. There, a response counts as accepted at this total of bytes: those
+    /// accepted before it was handed over, plus its minimum size.
     Counted(u64),
 }
 
 impl Outgoing {
-    /// The last piece of an answer that grants something, and has so many bytes, is about to be handed over.
+    /// Records that the last piece, of this size, of a response with a grant is about to be handed over.
     pub(super) fn hand_over(&self, undelivered: Undelivered, n_bytes: u64, is_shared: bool) {
         let accepted = if is_shared {
-            Accepted::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
+            AcceptedAt::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
         } else {
-            Accepted::Flushed
+            AcceptedAt::Flushed
         };
-        self.add(undelivered, accepted);
+        self.add(Kept::Undelivered(undelivered), accepted);
     }
 
-    /// An answer that grants something ends so many bytes after all that were accepted until now: for protocols that
-    /// write several answers at once, one after the other.
+    /// The last piece of an answer over HTTP/1 is about to be handed over. Its bytes count until it is taken.
+    pub(super) fn count(&self, sending: Sending) {
+        self.add(Kept::Counted(sending), AcceptedAt::Flushed);
+    }
+
+    /// Records that a response with a grant ends after this many further bytes. For protocols that write several
+    /// responses in one piece.
     pub(super) fn hand_over_up_to(&self, undelivered: Undelivered, n_bytes: u64) {
-        self.add(undelivered, Accepted::Counted(self.n_accepted.load(Relaxed) + n_bytes));
+        let accepted = AcceptedAt::Counted(self.n_accepted.load(Relaxed) + n_bytes);
+        self.add(Kept::Undelivered(undelivered), accepted);
     }
 
-    fn add(&self, undelivered: Undelivered, accepted: Accepted) {
+    fn add(&self, kept: Kept, accepted: AcceptedAt) {
         let mut grants = self.grants();
         if grants.is_over {
             return;
         }
-        grants.handed_over.push(Grant { undelivered, accepted });
+        grants.handed_over.push(PendingGrant { kept, accepted });
         self.has_grants.store(true, Relaxed);
     }
 
-    /// The system took so many more bytes.
+    /// Records that the system has accepted this many more bytes.
     pub(super) fn accepted(&self, n_bytes: usize) {
         if n_bytes > 0 && self.is_stalled.load(Relaxed) {
             self.is_stalled.store(false, Relaxed);
@@ -84,7 +99,7 @@ impl Outgoing {
         self.n_accepted.store(self.n_accepted.load(Relaxed) + n_bytes as u64, Relaxed);
     }
 
-    /// The system takes no more bytes, because the client reads none.
+    /// Records that the system accepts no more bytes, because the client reads none.
     pub(super) fn stalls(&self) {
         if !self.is_stalled.swap(true, Relaxed) {
             *lock(&self.stalled_since) = Some(Instant::now());
@@ -92,7 +107,7 @@ impl Outgoing {
         }
     }
 
-    /// Returns when the client has read nothing for this long, although there was something to read.
+    /// Returns when the client has read nothing for this long although bytes were pending.
     pub(super) async fn stalled_for(&self, patience: Duration) {
         loop {
             self.stall.notified().await;
@@ -112,7 +127,7 @@ impl Outgoing {
         self.n_accepted.load(Relaxed)
     }
 
-    /// There is nothing more to be written of what was handed over to HTTP/1.
+    /// Records that everything handed over to HTTP/1 was written.
     pub(super) fn flushed(&self) {
         if self.has_grants.load(Relaxed) {
             let mut grants = self.grants();
@@ -121,7 +136,7 @@ impl Outgoing {
         }
     }
 
-    /// Nothing more will be written. What was not delivered is given back.
+    /// Records the end of the connection. Undelivered grants are released.
     pub(super) fn over(&self) {
         let mut grants = self.grants();
         grants.is_over = true;
@@ -131,16 +146,46 @@ impl Outgoing {
 
     fn deliver(&self, grants: &mut Grants, is_flushed: bool) {
         let n_accepted = self.n_accepted.load(Relaxed);
-        let is_delivered = |grant: &mut Grant| match grant.accepted {
-            Accepted::Flushed => is_flushed,
-            Accepted::Counted(n_bytes) => n_accepted >= n_bytes,
+        let is_delivered = |grant: &mut PendingGrant| match grant.accepted {
+            AcceptedAt::Flushed => is_flushed,
+            AcceptedAt::Counted(n_bytes) => n_accepted >= n_bytes,
         };
         for grant in grants.handed_over.extract_if(.., is_delivered) {
-            grant.undelivered.delivered();
+            if let Kept::Undelivered(undelivered) = grant.kept {
+                undelivered.delivered();
+            }
         }
     }
 
     fn grants(&self) -> MutexGuard<'_, Grants> {
         lock(&self.grants)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::http::Options;
+    use crate::http::answers::Answers;
+    use crate::http::shares::Client;
+
+    #[test]
+    fn a_large_response_counts_until_the_system_has_taken_it() {
+        let answers = Answers::new(&Options::default(), Arc::default());
+        let whole = |n_bytes| answers.whole(&Client::any(), n_bytes, false).expect("there is room");
+        assert!(whole(16 * 1024).is_none(), "small responses do not count");
+        for is_taken in [true, false] {
+            let outgoing = Outgoing::default();
+            outgoing.count(whole(100_000).expect("it counts"));
+            assert_eq!(answers.n_long_bytes(), 100_000);
+            if is_taken {
+                outgoing.flushed()
+            } else {
+                outgoing.over()
+            }
+            assert_eq!(answers.n_long_bytes(), 0, "{is_taken}");
+        }
     }
 }

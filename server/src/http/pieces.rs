@@ -1,5 +1,6 @@
-//! Long answers, sent piece by piece: the next is made when the one before has been taken, so that a reader takes up
-//! what it has not read of a piece or two, however long the list. One that takes nothing for long is given up.
+//! Sends long responses in pieces. Each piece is created when the previous one was taken, so that a slow reader uses
+//! the memory of one or two pieces, however long the list is. A response is aborted if its reader takes nothing for too
+//! long.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,33 +15,33 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::answers::Sending;
 
-/// As much as an answer may have to be sent whole, and about as much as one piece has.
+/// Maximum size of a response that is sent in one piece, and approximate size of a piece.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// Why an answer breaks off. Its client sees that it did.
+/// The response was aborted. Its client can see that it is incomplete.
 pub(crate) struct BrokenOff;
 
-/// A body that is being sent.
+/// Sends a response body.
 pub(crate) struct Outlet {
     sender: mpsc::Sender<Parcel>,
     sending: Sending,
-    /// What was sent last; it may not be taken yet.
+    /// The piece that was sent last, which might not be taken yet.
     last: Option<Parcel>,
 }
 
-/// A list in JSON that is being sent.
+/// Sends a JSON list.
 pub(crate) struct Pieces {
     outlet: Outlet,
     piece: Vec<u8>,
     is_first: bool,
 }
 
-/// A piece on its way. Whoever sent it can take it back as long as it lies there: a connection with many requests may
-/// never come for one of them.
+/// A piece on its way. The sender can take it back until the connection takes it, because a connection with many
+/// requests might never take the pieces of one of them.
 type Parcel = Arc<Mutex<Option<Bytes>>>;
 
 impl Outlet {
-    /// A body of what `make` sends.
+    /// Creates a body from the pieces that `make` sends.
     pub(crate) fn body<F>(sending: Sending, make: impl FnOnce(Self) -> F) -> Body
     where
         F: Future<Output = Result<(), BrokenOff>> + Send + 'static,
@@ -50,7 +51,7 @@ impl Outlet {
         let made = make(Self { sender, sending, last: None });
         tokio::spawn(async move {
             if made.await.is_err() {
-                // If nobody reads any more, nobody has to be told.
+                // Fails only if the reader is gone, which needs no handling.
                 let _ = unsent.try_send(Parcel::default());
             }
         });
@@ -59,7 +60,7 @@ impl Outlet {
         Body::from_stream(pieces)
     }
 
-    /// Sends one more piece, when the one before is taken.
+    /// Sends one more piece after the previous one was taken.
     pub(crate) async fn send(&mut self, piece: Bytes) -> Result<(), BrokenOff> {
         self.room().await?;
         let parcel = Parcel::new(Mutex::new(Some(piece)));
@@ -67,7 +68,7 @@ impl Outlet {
         self.sender.try_send(parcel).map_err(|_| BrokenOff)
     }
 
-    /// Waits until what was sent before is taken, but not for ever.
+    /// Waits until the previous piece was taken, up to a time limit.
     pub(crate) async fn room(&mut self) -> Result<(), BrokenOff> {
         let room = tokio::time::timeout(self.sending.patience, self.sender.reserve()).await;
         if room.is_ok_and(|room| room.is_ok()) {
@@ -79,7 +80,7 @@ impl Outlet {
 }
 
 impl Pieces {
-    /// Answers with what `make` sends, which begins with `opening`.
+    /// Creates a response from the items that `make` sends. It begins with `opening`.
     pub(crate) fn answer<F>(
         sending: Sending,
         opening: &str,
@@ -96,7 +97,7 @@ impl Pieces {
         response
     }
 
-    /// One more in the list. Returns when it is as good as sent.
+    /// Sends one more list item. Returns when it is sent or buffered.
     pub(crate) async fn item(&mut self, item: &impl Serialize) -> Result<(), BrokenOff> {
         if !std::mem::take(&mut self.is_first) {
             self.piece.push(b',');
@@ -105,7 +106,7 @@ impl Pieces {
         if self.piece.len() >= PIECE_BYTES { self.send().await } else { Ok(()) }
     }
 
-    /// The list is complete; this comes after it. Returns when all of it was taken.
+    /// Ends the list with this text. Returns when everything was taken.
     pub(crate) async fn end(mut self, closing: &str) -> Result<(), BrokenOff> {
         self.piece.extend_from_slice(closing.as_bytes());
         self.send().await?;

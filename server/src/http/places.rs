@@ -1,8 +1,8 @@
-//! How many connections there may be, from where, and who has to go if there are too many.
+//! Limits the number of connections, in total and per client, and decides which one to close if there are too many.
 //!
-//! If all places are taken, a connection that is idle is closed. If none is idle, the new connection gets a reserved
-//! place, as long as there are any, but only its renewals, releases and health checks are served. Otherwise clients
-//! that wait for a lock could keep its holder from releasing it.
+//! If all slots are taken, an idle connection is closed. If none is idle, the new connection gets a reserved slot while
+//! there are any, but only its renewals, releases and health checks are served. Otherwise clients that wait for a lock
+//! could keep its holder from releasing it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -28,46 +28,46 @@ use crate::door::Peer;
 use crate::metrics::Metrics;
 use leasehold_store::Health;
 
-/// At most one of so many reserved places is one client's.
+/// One client can use at most `1 / RESERVED_SHARE` of the reserved slots.
 const RESERVED_SHARE: usize = 4;
-/// How many connections are looked at for one that does nothing. Those that were not looked at now are the next time.
+/// Maximum connections that one search for an idle connection inspects. The next search continues after them.
 const LOOKED_AT_MAX: usize = 1024;
-/// At most one of so many lingering connections is one client's.
+/// One client can use at most `1 / LINGERING_SHARE` of the lingering connections.
 const LINGERING_SHARE: usize = 4;
 /// If heads use more than their budget, at least this fraction of the budget is freed.
 const HEADS_FREED_SHARE: i64 = 16;
-/// If there is no place at all, it is looked for again after this.
+/// Interval between checks for a free slot if all slots, including reserved ones, are taken.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// All of them.
+/// The connection slots of all listeners.
 pub(crate) struct Places {
     options: Options,
-    /// Whether this server is to take no more connections.
+    /// The store's health, which decides whether this server accepts more connections.
     health: Arc<Health>,
     epoch: Instant,
-    taken: Mutex<Taken>,
+    taken: Mutex<Slots>,
     is_freed: Notify,
     streams: Arc<Streams>,
-    /// Connections without a place that are read for a while.
+    /// Lingering connections, which have no slot.
     lingering: Arc<Shares>,
     n_lingering: Gauge,
-    /// Bytes of the buffers of all connections, beyond what each connection may have.
+    /// Bytes of all connection buffers beyond the free allowance.
     heads_bytes: Gauge,
     refusals: Refusals,
-    /// Logs that heads use too much memory.
+    /// Limits how often the log reports that heads use too much memory.
     complaint: Complaint,
     stream_complaint: Complaint,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Slots {
     n_full: usize,
     n_reserved: usize,
     by_peer: HashMap<IpAddr, OfPeer>,
-    /// By the number of their place.
+    /// The connections by the number of their slot.
     connections: Vec<Option<Arc<Activity>>>,
     unused: Vec<usize>,
-    /// Where looking for an idle one goes on.
+    /// Where the next search for an idle connection continues.
     next_look: usize,
 }
 
@@ -77,22 +77,29 @@ struct OfPeer {
     n_reserved: usize,
 }
 
-/// One place, until it is dropped.
+/// A connection slot, freed when this is dropped.
 pub(crate) struct Place {
     places: Arc<Places>,
     number: usize,
-    /// None for those who may have as many as they like.
+    /// The client's address; `None` for clients without a limit.
     peer: Option<IpAddr>,
     is_restricted: bool,
-    /// The setting because of which it is restricted.
+    /// The setting because of which the connection is restricted.
     limit: Option<&'static str>,
     pub(super) activity: Arc<Activity>,
 }
 
-/// The head of an HTTP/2 request, which counts until this is dropped.
+/// The head or body of an HTTP/2 request, which counts until this is dropped.
 pub(super) struct ChargedHead {
     heads_bytes: Gauge,
     n_bytes: i64,
+}
+
+impl ChargedHead {
+    pub(super) fn new(heads_bytes: &Gauge, n_bytes: i64) -> Self {
+        heads_bytes.inc_by(n_bytes);
+        Self { heads_bytes: heads_bytes.clone(), n_bytes }
+    }
 }
 
 impl Drop for ChargedHead {
@@ -101,17 +108,17 @@ impl Drop for ChargedHead {
     }
 }
 
-/// Why somebody is not let in.
+/// Why a connection got no slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NoPlace {
     /// There are too many connections.
     Any,
-    /// There are too many from there.
+    /// There are too many connections from this client.
     ForPeer,
 }
 
 impl NoPlace {
-    /// The setting that says how many there may be.
+    /// The setting with the limit.
     pub(super) fn setting(self) -> &'static str {
         match self {
             NoPlace::Any => "connections-max",
@@ -140,7 +147,7 @@ impl Places {
         })
     }
 
-    /// Returns when there is some place, or may be one.
+    /// Returns when there might be a free slot.
     pub(super) async fn room(&self) {
         loop {
             let freed = self.is_freed.notified();
@@ -157,11 +164,11 @@ impl Places {
         }
     }
 
-    /// A place for a connection from there.
+    /// Returns a slot for a connection from this peer.
     pub(super) fn enter(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
         let peer = peer.address();
         let peer = (!self.options.is_exempt(peer)).then(|| network(peer));
-        let of_peer = |taken: &Taken| {
+        let of_peer = |taken: &Slots| {
             let of = peer.and_then(|peer| taken.by_peer.get(&peer));
             of.map_or((0, 0), |of| (of.n, of.n_reserved))
         };
@@ -191,8 +198,8 @@ impl Places {
         Ok(Place { places: self.clone(), number, peer, is_restricted, limit, activity })
     }
 
-    /// One more request on a connection that has many. If there are too many streams in all, closes the connections
-    /// that leave most of their responses untaken.
+    /// Adds an HTTP/2 request to a connection. If there are too many streams in all, closes the connections that leave
+    /// most of their responses unread.
     pub(super) fn add_stream(
         &self,
         activity: &Arc<Activity>,
@@ -215,9 +222,9 @@ impl Places {
         stream
     }
 
-    /// The buffer of a connection has grown to this many bytes. If all buffers together are too large, closes the
-    /// connections that have kept a large buffer for the longest time without a request in progress; if there are none,
-    /// closes this one.
+    /// Records the new size of a connection's buffer. If all buffers together are too large, closes the connections
+    /// that have kept a large buffer for the longest time without a request in progress; if there are none, closes this
+    /// one.
     pub(super) fn charge(&self, activity: &Activity, n_bytes: usize) {
         let n_max = i64::try_from(self.options.heads_total_bytes_max).unwrap_or(i64::MAX);
         let n_more = activity.intake.charge(n_bytes) as i64;
@@ -244,12 +251,13 @@ impl Places {
     }
 
     /// Counts the head of an HTTP/2 request until the result is dropped. `None`: all heads together are too large.
-    pub(super) fn charge_stream(&self, head: &Parts) -> Option<ChargedHead> {
+    pub(super) fn charge_stream(&self, head: &Parts, stream: &Stream) -> Option<ChargedHead> {
         let n_max = i64::try_from(self.options.heads_total_bytes_max).unwrap_or(i64::MAX);
-        let n_bytes = charged_bytes(head) as i64;
-        let charged = ChargedHead { heads_bytes: self.heads_bytes.clone(), n_bytes };
-        let n_all = self.heads_bytes.inc_by(n_bytes) + n_bytes;
-        if n_bytes > 0 && n_all > n_max {
+        let n_bytes = charged_bytes(head);
+        stream.has_head(n_bytes);
+        let n_bytes = n_bytes as i64;
+        let charged = ChargedHead::new(&self.heads_bytes, n_bytes);
+        if n_bytes > 0 && self.heads_bytes.get() > n_max {
             self.refusals.count("heads-total-bytes-max");
             return None;
         }
@@ -261,7 +269,7 @@ impl Places {
         self.shed_idle();
     }
 
-    /// A connection gets no place.
+    /// Counts and logs a connection that got no slot.
     pub(super) fn refuse(&self, why: NoPlace) {
         self.refusals.count(why.setting());
     }
@@ -270,18 +278,18 @@ impl Places {
         self.taken().shed_idle(&self.options)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, Slots> {
         lock(&self.taken)
     }
 }
 
-impl Taken {
+impl Slots {
     fn add(&mut self, activity: Arc<Activity>, peer: Option<IpAddr>, is_restricted: bool) -> usize {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        // Only those with a full place can give one up.
+        // Restricted connections have no slot to give up.
         self.connections[number] = (!is_restricted).then_some(activity);
         if is_restricted {
             self.n_reserved += 1;
@@ -296,7 +304,8 @@ impl Taken {
         number
     }
 
-    /// Takes the place of whoever has done nothing for the longest time. `false`: everybody does something.
+    /// Closes the connection that has been idle for the longest time and frees its slot. Returns `false` if none is
+    /// idle.
     fn shed_idle(&mut self, options: &Options) -> bool {
         let Options { restricted_timeout, header_timeout, .. } = *options;
         let n = self.connections.len();
@@ -316,7 +325,7 @@ impl Taken {
         true
     }
 
-    /// Closes connections with large buffers until this many bytes are free. Returns how many are.
+    /// Closes connections with large buffers until this many bytes are free. Returns how many bytes were freed.
     fn shed_buffers(&mut self, n_bytes: i64) -> usize {
         let all = self.connections.iter().enumerate();
         let mut idle: Vec<_> = all
@@ -337,8 +346,8 @@ impl Taken {
         n_freed
     }
 
-    /// Closes connections until this many streams are free, first those that leave most responses untaken. Returns how
-    /// many connections.
+    /// Closes connections until this many streams are freed, first those that leave most responses unread. Returns the
+    /// number of closed connections.
     fn shed_untaken(&mut self, n_excess: i64, streams: &Streams) -> usize {
         let all = self.connections.iter().enumerate();
         let mut untaken: Vec<_> = all
@@ -363,12 +372,12 @@ impl Taken {
 }
 
 impl Place {
-    /// May it only be served what cannot wait?
+    /// Returns whether only renewals, releases and health checks are served.
     pub(super) fn is_restricted(&self) -> bool {
         self.is_restricted
     }
 
-    /// The setting because of which it is restricted; `None`: another reason, or it is not.
+    /// Returns the setting because of which the connection is restricted; `None` if it is not, or for another reason.
     pub(super) fn limit(&self) -> Option<&'static str> {
         self.limit
     }
@@ -377,7 +386,7 @@ impl Place {
         &self.places
     }
 
-    /// Gives the place back, so that another connection gets it while this one lingers. `None`: too many do.
+    /// Frees the slot for another connection while this one lingers. Returns `None` if too many connections linger.
     pub(super) fn leave(self, wire: &Wire) -> Option<Lingering> {
         let places = self.places.clone();
         let taken = places.lingering.take(&Client::of_network(self.peer), None);
@@ -395,7 +404,7 @@ impl Drop for Place {
         self.places.heads_bytes.dec_by(self.activity.intake.discharge() as i64);
         self.activity.untaken.end();
         let mut taken = self.places.taken();
-        // Whoever was shed has given its place up already.
+        // A connection that was closed to free its slot no longer has one.
         let was_full = taken.connections[self.number].take().is_some();
         taken.unused.push(self.number);
         taken.n_full -= usize::from(was_full);
@@ -414,7 +423,8 @@ impl Drop for Place {
     }
 }
 
-/// Who counts as one client: an address, or the network that one customer of an IPv6 provider has at least.
+/// Returns the unit that counts as one client: an IPv4 address, or the IPv6 /64 network that a customer of a provider
+/// has at least.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,7 +1,8 @@
-//! The PROXY protocol: a header before everything else, by which a load balancer says whose connection it hands on.
+//! The PROXY protocol: a load balancer sends a header before everything else, which contains the address of the client
+//! whose connection it forwards.
 //!
-//! Only those of `proxy-protocol-from` are asked for it, and they must send it. Exactly the header is read: what
-//! follows is for TLS or HTTP.
+//! Only connections from `proxy-protocol-from` have this header, and they must have it. Exactly the header is read,
+//! because TLS or HTTP follows.
 
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
@@ -9,16 +10,16 @@ use std::net::IpAddr;
 use ppp::{HeaderResult, v1, v2};
 use tokio::net::TcpStream;
 
-/// The longest header of version 1, as its document says.
+/// Maximum length of a version 1 header, by its specification.
 const TEXT_BYTES_MAX: usize = 107;
-/// What every header of version 2 begins with.
+/// The first bytes of every version 2 header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// The part of version 2 that says how long the rest is.
+/// Size of the part of a version 2 header that contains the length of the rest.
 const BINARY_HEAD_BYTES: usize = 16;
-/// Most bytes of the rest: addresses, and what else the load balancer says, which is not looked at.
+/// Maximum size of that rest: addresses, and extensions that are ignored.
 const BINARY_REST_BYTES_MAX: usize = 4096;
 
-/// Whose connection it is. `None`: the load balancer's own, for a health check.
+/// Reads the header and returns the client's address; `None` for a health check of the load balancer itself.
 pub(super) async fn read(stream: &TcpStream) -> io::Result<Option<IpAddr>> {
     let mut first = [0];
     if stream.peek(&mut first).await? == 0 {
@@ -53,7 +54,7 @@ fn source(header: &[u8]) -> io::Result<Option<IpAddr>> {
     }
 }
 
-/// A line, and nothing beyond it.
+/// Reads a line, and no byte beyond it.
 pub(super) async fn line(stream: &TcpStream, n_max: usize) -> io::Result<Vec<u8>> {
     let mut header = Vec::with_capacity(TEXT_BYTES_MAX);
     let mut ahead = [0; TEXT_BYTES_MAX];
@@ -86,7 +87,7 @@ async fn binary(stream: &TcpStream) -> io::Result<Vec<u8>> {
     Ok(header)
 }
 
-/// So many bytes more, and none beyond.
+/// Reads this many more bytes, and none beyond them.
 async fn read_exact(stream: &TcpStream, header: &mut Vec<u8>, n: usize) -> io::Result<()> {
     let mut at = header.len();
     header.resize(at + n, 0);

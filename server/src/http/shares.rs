@@ -1,5 +1,5 @@
-//! Limits how many of something there can be, in all and per client. A client is a principal, or all anonymous clients
-//! of one address.
+//! Limits how many units of a resource are in use, in total and per client. A client is a principal, or all anonymous
+//! clients of one address.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,14 +17,14 @@ use super::{Options, forwarded};
 use crate::app::App;
 use crate::door::Arrival;
 
-/// Whose share something counts in.
+/// The client whose share a unit counts in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Taker {
     Principal(Arc<str>),
     Network(IpAddr),
 }
 
-/// A client, as it is counted in shares.
+/// A client whose share units count in.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     /// `None` for anonymous clients of an exempt address.
@@ -43,13 +43,13 @@ impl Client {
         Self { streams, ..Self::at(address(), options) }
     }
 
-    /// The client at this address, before its principal is known.
+    /// Returns the client at this address, before its principal is known.
     pub(crate) fn at(address: IpAddr, options: &Options) -> Self {
         let is_exempt = options.is_exempt(address);
         Self::of_network((!is_exempt).then(|| network(address)))
     }
 
-    /// The clients of this network; `None`: clients without a share.
+    /// Returns the client that stands for a network; `None` stands for clients without a share.
     pub(super) fn of_network(network: Option<IpAddr>) -> Self {
         Self { taker: network.map(Taker::Network), streams: None }
     }
@@ -64,7 +64,8 @@ impl Client {
         Self::of_caller(app, &Arrival::of(parts).caller, parts)
     }
 
-    /// The caller of a request, who might be known by a session or a ticket only.
+    /// Returns the client in whose share a request counts: the caller, which a session or ticket in the request can
+    /// identify later than its headers.
     pub(crate) fn of_caller(app: &App, caller: &Caller, parts: &Parts) -> Self {
         let peer = Arrival::of(parts).peer;
         let address = || forwarded::client(&parts.headers, peer, &app.http.trusted_proxies);
@@ -80,25 +81,26 @@ impl FromRequestParts<App> for Client {
     }
 }
 
-/// A counted resource with its limits.
+/// A limited resource.
 #[derive(Debug)]
 pub(crate) struct Shares {
     n_max: usize,
     share_max: usize,
-    counts: Mutex<Counts>,
+    counts: Mutex<UnitCounts>,
 }
 
 #[derive(Default, Debug)]
-struct Counts {
+struct UnitCounts {
     n: usize,
     by_taker: HashMap<Taker, usize>,
 }
 
-/// One unit, until it is dropped.
+/// Some units, until they are dropped.
 #[derive(Debug)]
 pub(crate) struct Taken {
     shares: Arc<Shares>,
     taker: Option<Taker>,
+    n: usize,
 }
 
 /// Why a unit was refused.
@@ -123,23 +125,47 @@ impl Shares {
         client: &Client,
         quota: Option<Quota>,
     ) -> Result<Taken, Full> {
+        self.take_some(client, 1, quota)
+    }
+
+    /// Takes several units for this client, or none.
+    pub(crate) fn take_some(
+        self: &Arc<Self>,
+        client: &Client,
+        n: usize,
+        quota: Option<Quota>,
+    ) -> Result<Taken, Full> {
+        self.take_up_to(client, n, (quota, self.n_max))
+    }
+
+    /// Takes several units for this client, even if others have used up all of them. The client's own share counts.
+    pub(crate) fn take_beyond(self: &Arc<Self>, client: &Client, n: usize) -> Result<Taken, Full> {
+        self.take_up_to(client, n, (None, usize::MAX))
+    }
+
+    fn take_up_to(
+        self: &Arc<Self>,
+        client: &Client,
+        n: usize,
+        (quota, n_max): (Option<Quota>, usize),
+    ) -> Result<Taken, Full> {
         let mut counts = lock(&self.counts);
         if let Some(taker) = &client.taker {
-            let n = counts.by_taker.get(taker).copied().unwrap_or_default();
+            let n = counts.by_taker.get(taker).copied().unwrap_or_default() + n;
             match quota {
-                Some(quota) if n >= quota.max as usize => return Err(Full::Quota(quota)),
-                None if n >= self.share_max => return Err(Full::Share),
+                Some(quota) if n > quota.max as usize => return Err(Full::Quota(quota)),
+                None if n > self.share_max => return Err(Full::Share),
                 _ => {}
             }
         }
-        if counts.n >= self.n_max {
+        if counts.n + n > n_max {
             return Err(Full::All);
         }
-        counts.n += 1;
+        counts.n += n;
         if let Some(taker) = &client.taker {
-            *counts.by_taker.entry(taker.clone()).or_default() += 1;
+            *counts.by_taker.entry(taker.clone()).or_default() += n;
         }
-        Ok(Taken { shares: self.clone(), taker: client.taker.clone() })
+        Ok(Taken { shares: self.clone(), taker: client.taker.clone(), n })
     }
 
     /// The number of units in use.
@@ -151,10 +177,10 @@ impl Shares {
 impl Drop for Taken {
     fn drop(&mut self) {
         let mut counts = lock(&self.shares.counts);
-        counts.n -= 1;
+        counts.n -= self.n;
         let Some(taker) = &self.taker else { return };
         if let Some(n) = counts.by_taker.get_mut(taker) {
-            *n -= 1;
+            *n -= self.n;
             if *n == 0 {
                 counts.by_taker.remove(taker);
             }
@@ -187,9 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn several_units_are_taken_together_or_not_at_all() {
+        let shares = Shares::new(9, 5);
+        let _three = shares.take_some(&client("a"), 3, None).expect("there is room");
+        assert_eq!(shares.take_some(&client("a"), 3, None).err(), Some(Full::Share));
+        let five = shares.take_some(&client("b"), 5, None).expect("there is room");
+        assert_eq!(shares.take_some(&client("c"), 2, None).err(), Some(Full::All));
+        let one = shares.take_beyond(&client("c"), 2).expect("its share is not used up");
+        assert_eq!(shares.take_beyond(&client("a"), 3).err(), Some(Full::Share));
+        drop((five, one));
+        assert_eq!(shares.n(), 3);
+    }
+
+    #[test]
     fn what_is_gone_leaves_nothing() {
         let shares = Shares::new(5, 2);
-        drop(shares.take(&client("a"), None).expect("the first"));
+        drop(shares.take_some(&client("a"), 2, None).expect("the first"));
         assert_eq!(shares.n(), 0);
         assert!(lock(&shares.counts).by_taker.is_empty());
     }

@@ -1,4 +1,4 @@
-//! A stream of bytes to a client: over TCP, or over a Unix socket.
+//! A byte stream to a client, over TCP or a Unix socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 use tokio::io::{Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 
-/// One that no thread serves yet.
+/// A connection that no thread serves yet.
 pub(super) enum Unserved {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
 
 impl Unserved {
-    /// The same, served by this thread from now on.
+    /// Converts it to a socket that this thread serves from now on.
     pub(super) fn serve(self) -> io::Result<Socket> {
         Ok(match self {
             Unserved::Tcp(stream) => Socket::Tcp(TcpStream::from_std(stream)?),
@@ -28,7 +28,7 @@ pub(super) enum Socket {
     Unix(UnixStream),
 }
 
-/// The same question to either.
+/// Calls the same method on either kind of socket.
 macro_rules! either {
     ($socket:expr, $stream:ident => $answer:expr) => {
         match $socket {
@@ -39,7 +39,7 @@ macro_rules! either {
 }
 
 impl Socket {
-    /// The one of TCP, which has more to set.
+    /// The TCP socket, which has more options.
     pub(super) fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Socket::Tcp(stream) => Some(stream),

@@ -1,11 +1,11 @@
-//! Names as a field of a form or a label can have them: no control character, and nothing that hides.
+//! Writes names so that a form field or a label can contain them: without control or invisible characters.
 
 use std::borrow::Cow;
 
 use leasehold_base::text::is_hidden;
 
-/// The name itself; or in quotation marks, as JSON writes it, if it has something that cannot be written, or begins
-/// with such a mark. So no two names are spelled the same.
+/// Returns the name itself, or in JSON quotes if it contains such characters or starts with a quote. So different names
+/// are written differently.
 pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
     if !name.starts_with('"') && !name.contains(is_hidden) {
         return Cow::Borrowed(name);
@@ -24,7 +24,7 @@ pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
     Cow::Owned(spelled)
 }
 
-/// The name that is spelled like this. What is no such spelling stands for itself.
+/// Returns the name that was written like this. Text that is not valid JSON quotes stands for itself.
 pub(crate) fn meant(spelled: &str) -> Cow<'_, str> {
     let unquoted = spelled.starts_with('"').then(|| serde_json::from_str(spelled).ok()).flatten();
     unquoted.map_or(Cow::Borrowed(spelled), Cow::Owned)

@@ -1,4 +1,4 @@
-//! The body of a response, until the client may have all of it.
+//! Response bodies that track whether the client has received them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,26 +9,35 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use leasehold_engine::Undelivered;
 
 use super::activity::InProgress;
+use super::answers::Sending;
 use super::outgoing::Outgoing;
 
-/// Maximum bytes of a response that a connection of HTTP/2 gets before the client may get the first of them.
+/// Maximum bytes of a response that an HTTP/2 connection buffers before the client can read the first of them.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
 
-/// A body that keeps its request in progress until it is written, or given up. Given up, it gives back what it grants.
+/// A response body. Its request is in progress until the body is written or dropped. If it is dropped, its grant is
+/// released.
 pub(super) struct Tracked {
     body: Body,
     grant: Option<Grant>,
+    large: Option<Large>,
     /// What the body gave and the connection has not got.
     rest: Bytes,
     request: InProgress,
 }
 
-/// What an answer grants, until its last piece is handed over.
+/// The grant in a response, until the last piece of the response is handed over.
 pub(super) struct Grant {
     pub(super) undelivered: Undelivered,
     pub(super) outgoing: Arc<Outgoing>,
-    /// The connection has other answers at the same time.
+    /// Whether the connection has concurrent responses.
     pub(super) is_shared: bool,
+}
+
+/// The bytes of a response, which count until the client takes it.
+pub(super) struct Large {
+    pub(super) sending: Sending,
+    pub(super) outgoing: Arc<Outgoing>,
 }
 
 impl Tracked {
@@ -36,20 +45,30 @@ impl Tracked {
         if body.size_hint().exact().is_some() {
             request.is_answered();
         }
-        Self { body, grant, rest: Bytes::new(), request }
+        Self { body, grant, large: None, rest: Bytes::new(), request }
     }
 
-    /// What grants something is never longer than one piece.
+    pub(super) fn counted(self, large: Option<Large>) -> Self {
+        Self { large, ..self }
+    }
+
+    /// A response with a grant is never longer than one piece.
     fn hand_over(&mut self, frame: &Frame<Bytes>) {
         if let Some(Grant { undelivered, outgoing, is_shared }) = self.grant.take() {
             let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
             outgoing.hand_over(undelivered, n_bytes, is_shared);
         }
+        // On HTTP/2, the response stays here until the client may get all of it.
+        if self.request.stream.is_none()
+            && let Some(Large { sending, outgoing }) = self.large.take()
+        {
+            outgoing.count(sending);
+        }
     }
 }
 
 impl Tracked {
-    /// The next piece for a connection of HTTP/2, which takes a whole piece as soon as it may send the first byte.
+    /// Returns the next piece for an HTTP/2 connection, which buffers a whole piece before it sends the first byte.
     fn poll_piece(
         &mut self,
         context: &mut Context<'_>,
@@ -70,7 +89,7 @@ impl Tracked {
         if let Some(stream) = &self.request.stream {
             stream.gives();
         }
-        // With the last byte apart, the request is in progress until the client may get all bytes.
+        // The last byte is sent separately, so that the request is in progress until the client can read all bytes.
         let n_bytes = self.rest.len().saturating_sub(1).clamp(1, PIECE_BYTES_MAX);
         let piece = self.rest.split_to(n_bytes.min(self.rest.len()));
         Poll::Ready(Some(Ok(Frame::data(piece))))

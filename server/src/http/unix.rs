@@ -1,4 +1,4 @@
-//! Unix sockets: made with the rights that were set, and gone at the end.
+//! Unix sockets: created with the configured file mode, and removed at the end.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,19 +9,19 @@ use std::time::Duration;
 use leasehold_base::probe;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Whoever does not even refuse within this time is there.
+/// A process that neither accepts nor refuses a connection within this time counts as alive.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// A Unix socket that is listened on. Dropped, its file is gone.
+/// A Unix socket listener. Its file is removed when this is dropped.
 pub(super) struct UnixSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
-    /// By this it is known to be ours still.
+    /// The device and inode of the socket file, to recognize it.
     file: (u64, u64),
 }
 
 impl UnixSocket {
-    /// Listens at `path`. What a server that is gone has left there is replaced, anything else is left alone.
+    /// Listens at `path`. Replaces the socket of a server that no longer runs, but no other file.
     pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         if Self::check(path).await? {
             fs::remove_file(path)?;
@@ -32,7 +32,7 @@ impl UnixSocket {
         Ok(Self { listener, path: path.into(), file })
     }
 
-    /// Whether a server that is gone has left its socket at `path`. Fails if nobody could listen there.
+    /// Returns whether `path` is a socket that a stopped server has left behind. Fails if the path cannot be used.
     pub(super) async fn check(path: &Path) -> io::Result<bool> {
         let is_left = is_stale(path).await?;
         probe::beside(path).map(|()| is_left)
@@ -41,7 +41,7 @@ impl UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // Another server may have taken the path over.
+        // Another server might have taken over the path.
         if identity(&self.path).is_ok_and(|file| file == self.file) {
             let _ = fs::remove_file(&self.path);
         }

@@ -1,4 +1,4 @@
-//! The socket under a connection: read and written by HTTP or by TLS, watched and closed by us.
+//! The socket under a connection: HTTP or TLS reads and writes it, and the server watches and closes it.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -11,15 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 use super::socket::Socket;
 
-/// So much is discarded at most of what a client still sends after our last word.
+/// Maximum bytes that are discarded of what a client still sends after the last response.
 pub(super) const DISCARDED_BYTES_MAX: usize = 16 << 20;
 /// Time limits for discarding: while the client sends, and while it is silent or has sent too much.
 pub(super) const DISCARDING_MAX: Duration = Duration::from_secs(5);
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(1);
-/// So many probes may stay unanswered before a silent host counts as gone.
+/// Number of unanswered keep-alive probes after which a silent host counts as gone.
 const N_PROBES: u32 = 4;
 
-/// One end of it. Cheap to clone.
+/// The server's end of a connection. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Wire(Arc<Socket>);
 
@@ -32,11 +32,11 @@ impl Wire {
         &self.0
     }
 
-    /// Has the system ask a silent client whether it is still there, and give it up after `timeout`; likewise if what
-    /// we send is not taken. Whoever is on this machine cannot go without the system knowing.
+    /// Turns on TCP keep-alive, so that a dead client is noticed after `timeout`, even while it does not acknowledge
+    /// data. Local clients need no keep-alive, because the system notices their end.
     pub(super) fn keep_alive(&self, timeout: Duration) -> io::Result<()> {
         let Some(stream) = self.0.tcp() else { return Ok(()) };
-        // A third of the time until the first probe, then the rest in equal parts; a second is the least there is.
+        // A third of the time passes before the first probe, and the rest between the probes. The minimum is a second.
         let least = Duration::from_secs(1);
         sockopt::set_socket_keepalive(stream, true)?;
         sockopt::set_tcp_keepidle(stream, (timeout / 3).max(least))?;
@@ -48,16 +48,15 @@ impl Wire {
 
     pub(super) fn set_nodelay(&self) {
         if let Some(stream) = self.0.tcp() {
-            // It is only slower without.
+            // Without this option, the connection is only slower.
             let _ = stream.set_nodelay(true);
         }
     }
 
-    /// Returns when the client has closed its side or is gone, even if it sent bytes before that are still unread. HTTP
-    /// notices that only once it has read everything, which it does not do during a request.
+    /// Returns when the client has closed its side or is gone, even if bytes that it sent before are still unread. HTTP
+    /// notices this only after reading all bytes, which it does not do during a request.
     pub(super) async fn closed_by_client(&self) {
-        // Being told of priority is being told of the end; being told of an error is, too. What merely comes is
-        // neither.
+        // Interest in priority data or errors also reports the end of the stream, but not arriving data.
         let _ = self.0.ready(Interest::PRIORITY | Interest::ERROR).await;
     }
 
@@ -74,7 +73,7 @@ impl Wire {
         let _ = tokio::time::timeout(DISCARDING_MAX, lingering).await;
     }
 
-    /// Returns after the end, or with as much as may be discarded.
+    /// Returns at the end of the stream, or after the maximum number of bytes to discard.
     async fn discard(&self) {
         let mut bytes = vec![0; 16 * 1024];
         let mut n_discarded = 0;
@@ -106,7 +105,7 @@ impl AsyncRead for Wire {
             match stream.try_read_buf(buffer) {
                 Ok(n) => {
                     if 0 < n && n < room {
-                        // That was all there is. To know it saves asking the system a second time.
+                        // All available bytes were read. Knowing that saves a system call.
                         let _ = stream.try_io(Interest::READABLE, nothing_more);
                     }
                     return Poll::Ready(Ok(()));
@@ -145,7 +144,7 @@ impl AsyncWrite for Wire {
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let done = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
         Poll::Ready(match done {
-            // The client was faster.
+            // The client closed first.
             Err(rustix::io::Errno::NOTCONN) => Ok(()),
             done => Ok(done?),
         })

@@ -1,7 +1,7 @@
 //! The threads that serve connections.
 //!
-//! A connection stays on one of them, and with it everything done for it but the engine's part: nothing that a request
-//! needs goes from one processor to another, and no two of them ever wait for each other.
+//! A connection stays on one thread, which does all its work except for the engine's part. So no request moves between
+//! processors, and workers never wait for each other.
 
 use std::io;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::wire::Wire;
 use crate::door::{Door, Peer};
 use crate::metrics::Metrics;
 
-/// A connection nobody serves yet.
+/// A connection that no worker serves yet.
 pub(super) struct Accepted {
     pub(super) socket: Unserved,
     pub(super) peer: Peer,
@@ -32,7 +32,7 @@ pub(super) struct Accepted {
     pub(super) port: Arc<Port>,
 }
 
-/// What one worker needs.
+/// The resources of one worker.
 pub(crate) struct Work {
     pub(crate) door: Door,
     pub(crate) engine: EngineHandle,
@@ -40,19 +40,19 @@ pub(crate) struct Work {
     pub(crate) options: Options,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stop: watch::Receiver<bool>,
-    /// How long what is in progress may take to finish at the end.
+    /// Time limit for requests in progress when the server stops.
     pub(crate) patience: Duration,
 }
 
-/// All of them.
+/// All workers.
 pub(crate) struct Workers {
     all: Vec<(mpsc::UnboundedSender<Accepted>, JoinHandle<()>)>,
-    /// Counts on, also beyond their number.
+    /// Number of connections handed out. The next worker is this number modulo the number of workers.
     next: AtomicUsize,
 }
 
 impl Workers {
-    /// Starts one for each piece of work.
+    /// Starts one worker for each item.
     pub(crate) fn start(work: impl IntoIterator<Item = Work>) -> io::Result<Self> {
         let start = |(n, work): (usize, Work)| {
             let runtime = runtime::on_this_thread()?;
@@ -66,23 +66,23 @@ impl Workers {
         Ok(Self { all, next: AtomicUsize::new(0) })
     }
 
-    /// Gives it to each in turn.
+    /// Hands the connection to the next worker.
     pub(super) fn hand(&self, accepted: Accepted) {
         let worker = self.next.fetch_add(1, Relaxed) % self.all.len();
-        // It listens for as long as it is not told to finish.
+        // Fails only after the worker was told to finish.
         let _ = self.all[worker].0.send(accepted);
     }
 
-    /// Returns when everything in progress is done, or was given up.
+    /// Returns when all requests in progress are done or were aborted.
     pub(super) async fn finish(self) {
         let threads: Vec<_> = self.all.into_iter().map(|(_, thread)| thread).collect();
         let join = || threads.into_iter().for_each(|thread| drop(thread.join()));
-        // A thread that panicked has been told of already.
+        // The panic of a thread was reported already.
         let _ = tokio::task::spawn_blocking(join).await;
     }
 }
 
-/// One worker's life.
+/// Runs one worker.
 async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
     let Work { door, engine, mailbox, options, metrics, stop, patience } = work;
     tokio::spawn(mailbox.deliver());

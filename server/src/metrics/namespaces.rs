@@ -1,7 +1,7 @@
-//! What there is in each namespace, for those who may read all of them.
+//! Metrics per namespace, for callers that can read all namespaces.
 //!
-//! A namespace is named by clients, so only so many are shown: those with the most leases. The others are counted
-//! together.
+//! Clients can create any number of namespaces, so only those with the most leases are shown separately. The others are
+//! counted together.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -16,7 +16,7 @@ struct NamespaceLabel {
     namespace: String,
 }
 
-/// The names and meanings of what is shown of a namespace.
+/// Names and descriptions of the metrics of a namespace.
 pub(super) const SHOWN: [(&str, &str); 4] = [
     ("leasehold_namespace_locks", "Locks held or waited for, by namespace"),
     ("leasehold_namespace_leases", "Leases that hold a lock or wait for one, by namespace"),
@@ -24,12 +24,12 @@ pub(super) const SHOWN: [(&str, &str); 4] = [
     ("leasehold_namespaces_unlisted_leases", "Leases in namespaces that are not shown separately"),
 ];
 
-/// These counts, to be shown once.
+/// Adds metrics with these counts.
 pub(super) fn register(book: &mut Book, counts: &NamespaceCounts) {
     let locks = Family::<NamespaceLabel, Gauge>::default();
     let leases = Family::<NamespaceLabel, Gauge>::default();
     for namespace in &counts.listed {
-        // A name may have anything in it, and a label is read by terminals, too.
+        // A namespace can contain any characters, and labels can end up in a terminal.
         let label = NamespaceLabel { namespace: spelled(&namespace.name).into_owned() };
         locks.get_or_create(&label).set(namespace.n_locks as i64);
         leases.get_or_create(&label).set(i64::from(namespace.n_leases));

@@ -1,4 +1,4 @@
-//! What the process takes of its machine, under the names every Prometheus client library uses.
+//! Metrics of the process, under the names that all Prometheus client libraries use.
 
 use std::sync::atomic::AtomicU64;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use leasehold_engine::metrics::Book;
 
-/// What the process takes, looked up when somebody asks.
+/// The gauges, updated when metrics are read.
 pub(super) struct Process {
     cpu: Counter<f64, AtomicU64>,
     resident: Gauge,
@@ -43,7 +43,7 @@ impl Process {
         this
     }
 
-    /// What cannot be looked up, because the system does not show it, stays as it was.
+    /// Updates the gauges. Values that the system does not report stay unchanged.
     pub(super) fn observe(&self) {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let used = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
@@ -53,13 +53,13 @@ impl Process {
             self.n_threads.set(n_threads);
         }
         if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-            // The folder itself is one of them while it is read.
+            // One descriptor is the directory itself while it is read.
             self.open_files.set(files.count().saturating_sub(1) as i64);
         }
     }
 }
 
-/// Bytes in memory, and threads, as Linux shows them.
+/// Returns the memory in bytes and the number of threads, from `/proc/self/status`.
 fn status() -> Option<(i64, i64)> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let number = |name: &str| {

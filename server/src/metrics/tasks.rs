@@ -3,7 +3,7 @@
 use leasehold_engine::metrics::Book;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// What is in progress.
+/// The long-running operations in progress.
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// Files that are being written.

@@ -1,4 +1,4 @@
-//! The two formats of `/metrics`: what Prometheus has always read, and OpenMetrics for those who ask for it.
+//! The two formats of `/metrics`: the Prometheus text format, and OpenMetrics for clients that request it.
 
 use axum::http::HeaderMap;
 
@@ -7,7 +7,7 @@ use crate::http::media;
 /// A format of `/metrics`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
-    /// Text, version 0.0.4: `promtool check metrics` reads it, and so does everybody else.
+    /// The Prometheus text format, version 0.0.4, which all scrapers and `promtool check metrics` read.
     Prometheus,
     /// OpenMetrics 1.0.
     OpenMetrics,
@@ -16,14 +16,14 @@ pub(crate) enum Format {
 const OPENMETRICS: &str = "application/openmetrics-text";
 
 impl Format {
-    /// OpenMetrics for whoever names it, and does not want text more.
+    /// Chooses OpenMetrics if the client names it and does not prefer text.
     pub(crate) fn wanted(headers: &HeaderMap) -> Self {
         let open = media::quality(headers, &[OPENMETRICS]);
         let text = media::quality(headers, &["text/plain", "text/*", "*/*"]);
         if open > 0.0 && open >= text { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// What it is called on the wire.
+    /// The content type of the format.
     pub(crate) const fn content_type(self) -> &'static str {
         match self {
             Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -31,7 +31,7 @@ impl Format {
         }
     }
 
-    /// This text, which is OpenMetrics, in this format.
+    /// Converts OpenMetrics text to this format.
     pub(super) fn of(self, text: String) -> String {
         match self {
             Format::OpenMetrics => text,
@@ -40,8 +40,8 @@ impl Format {
     }
 }
 
-/// OpenMetrics in the older format: it calls a counter by the name of its samples, has no type for what is always 1,
-/// and has neither units nor an end.
+/// Converts OpenMetrics to the older format. In that, the name of a counter includes `_total`, info metrics are gauges,
+/// and there are no units and no end mark.
 fn older(text: &str) -> String {
     let mut older = String::with_capacity(text.len() + 1024);
     let mut lines = text.lines().peekable();
@@ -52,7 +52,7 @@ fn older(text: &str) -> String {
             }
             continue;
         };
-        // The type always follows, and says what both lines are to be called.
+        // The type line always follows. It determines the name in both lines.
         let (name, about) = help.split_once(' ').unwrap_or((help, ""));
         let kind = lines.next_if(|line| line.starts_with("# TYPE ")).unwrap_or_default();
         let (ending, kind) = match kind.rsplit(' ').next().unwrap_or_default() {

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_came_by_another_server_is_who_they_were() {
+    fn a_forwarded_client_keeps_its_identity() {
         let names = CertificateNames {
             dns: vec!["a.example".into()],
             uris: vec!["spiffe://a/b".into()],

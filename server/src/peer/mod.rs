@@ -40,7 +40,7 @@ pub(crate) const FAILOVER_MS: HeaderName = HeaderName::from_static("leasehold-fa
 pub(crate) const FAILOVER: HeaderValue = HeaderValue::from_static("10000");
 /// How long a request was held before it was forwarded, in milliseconds.
 const HELD_MS: HeaderName = HeaderName::from_static("leasehold-held-ms");
-/// What servers know each other by.
+/// The key by which servers of the cluster authenticate each other.
 const KEY: HeaderName = HeaderName::from_static("leasehold-peer-key");
 /// Where a request came from, as an encoded [`hop::Hop`].
 const HOP: HeaderName = HeaderName::from_static("leasehold-hop");

@@ -64,7 +64,7 @@ pub(super) fn stranger() -> Response {
 }
 
 /// Returns the response if there is no leader. The request had no effect.
-pub(super) fn nobody_leads() -> Response {
+pub(super) fn no_leader() -> Response {
     let seconds = HOLD_MAX.as_secs();
     unavailable(
         Code::Busy,

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::again::Source;
 use super::hop::Hop;
-use super::refusal::{lost, nobody_leads, not_leading, stranger, uncertified};
+use super::refusal::{lost, no_leader, not_leading, stranger, uncertified};
 use super::repeat::{AGAIN_AFTER, Doubt, Ended, ended, is_repeatable_wait};
 use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
@@ -153,7 +153,7 @@ impl Relay {
             }
             if passed.doubt.is_left() {
                 // Many waits might continue at the same time.
-                let place = Place::behind(&self.n_lost);
+                let place = PlaceInLine::behind(&self.n_lost);
                 sleep(LOST_EVERY * place.n_before).await;
             }
         }
@@ -222,7 +222,7 @@ impl Relay {
     ///
     /// Clients get the error only then: otherwise all of them would retry at the same time and delay the new leader.
     async fn led_again(&self, engine: &EngineHandle, there: &Peering) {
-        let place = Place::behind(&self.n_lost);
+        let place = PlaceInLine::behind(&self.n_lost);
         match self.uplink.reach(there).await {
             Ok(()) => return,
             // That server process is gone. A timeout means that no other server took over in time.
@@ -324,18 +324,18 @@ impl Relay {
 }
 
 /// A position among requests that wait for the same event; given up when dropped.
-struct Place<'a> {
+struct PlaceInLine<'a> {
     all: &'a AtomicU32,
     n_before: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PlaceInLine<'a> {
     fn behind(all: &'a AtomicU32) -> Self {
         Self { all, n_before: all.fetch_add(1, Relaxed) }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(1, Relaxed);
     }
@@ -354,7 +354,7 @@ impl Passed {
 
     /// Returns the response if no leader answers.
     fn in_vain(&self) -> Response {
-        if self.doubt.is_left() { lost(false) } else { nobody_leads() }
+        if self.doubt.is_left() { lost(false) } else { no_leader() }
     }
 
     /// Answers the request here, because this server has become the leader.
@@ -364,7 +364,7 @@ impl Passed {
             Some(body) => {
                 door.attend(visitor, Request::from_parts(head, body), Some(received)).await
             }
-            None => nobody_leads().into(),
+            None => no_leader().into(),
         }
     }
 

@@ -43,11 +43,11 @@ const TELL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The connection to the leader, opened when needed. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Uplink(Arc<Inner>);
+pub(super) struct Uplink(Arc<UplinkParts>);
 
-struct Inner {
+struct UplinkParts {
     peers: Arc<Peers>,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     next_id: AtomicU64,
     said_stranger: std::sync::Mutex<Option<std::time::Instant>>,
     /// Serializes retries of messages, by server address.
@@ -55,7 +55,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct LinkState {
     connected: Option<(Peering, SendRequest<Body>)>,
     /// The server of the last failed connection attempt, its time, and the error.
     failed: Option<(Peering, Instant, io::ErrorKind)>,
@@ -93,7 +93,7 @@ impl Drop for Loss {
 impl Uplink {
     pub(super) fn new(peers: Arc<Peers>) -> Self {
         let next_id = AtomicU64::new(u64::from_le_bytes(leasehold_base::random::bytes()));
-        Self(Arc::new(Inner {
+        Self(Arc::new(UplinkParts {
             peers,
             state: Mutex::default(),
             next_id,
@@ -110,7 +110,7 @@ impl Uplink {
         self.show_key(there, &mut request);
         let sending: Sending = Box::pin(sender.try_send_request(request));
         let mut asked =
-            Asked { sending: Some(sending), uplink: self.clone(), there: there.clone(), id };
+            SentRequest { sending: Some(sending), uplink: self.clone(), there: there.clone(), id };
         let Some(sending) = &mut asked.sending else { return Sent::Unsent };
         let answer = sending.await;
         asked.sending = None;
@@ -126,7 +126,7 @@ impl Uplink {
         }
     }
 
-    /// Opens a connection to that server if there is none, and returns the error if that fails.
+    /// Opens a connection to that server unless there is one already, and returns the error if that fails.
     pub(super) async fn reach(&self, there: &Peering) -> io::Result<()> {
         self.connect(there).await.map(drop)
     }
@@ -278,14 +278,14 @@ pub(super) fn grants<B>(response: &Response<B>) -> bool {
 /// A request that was sent. If it is dropped before the response, its client is gone: the leader is told to abandon it,
 /// and a grant that arrives anyway is released. Resetting the stream is not enough, because the response might already
 /// be on its way.
-struct Asked {
+struct SentRequest {
     sending: Option<Sending>,
     uplink: Uplink,
     there: Peering,
     id: u64,
 }
 
-impl Drop for Asked {
+impl Drop for SentRequest {
     fn drop(&mut self) {
         let Some(sending) = self.sending.take() else { return };
         let (uplink, there, id) = (self.uplink.clone(), self.there.clone(), self.id);

@@ -1,4 +1,4 @@
-//! Which store a server begins with: one of its own, or one that several share.
+//! Starts the engine with the server's own store or with a shared one.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Own {
     }
 }
 
-/// Starts the engine with a store that several servers share, and says who they are, or with one of its own.
+/// Starts the engine: with a shared store, after publishing this server's addresses, or with its own store.
 pub(super) async fn begin(
     shared: Option<(cluster::Options, cluster::Reached)>,
     own: Own,

@@ -1,4 +1,4 @@
-//! Divides the open files that a process may have: each connection is one, and so is each file that is written.
+//! Divides the file descriptors of the process among connections, uploads and downloads. Each of these uses one.
 
 use leasehold_base::runtime::BLOCKING_THREADS_MAX;
 use leasehold_engine::archive;

@@ -34,13 +34,13 @@ struct Resource {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
-    scope: Option<Scope>,
+    scope: Option<InstrumentationScope>,
     #[prost(message, repeated, tag = "2")]
     pub(super) spans: Vec<Span>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Scope {
+struct InstrumentationScope {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(string, tag = "2")]
@@ -66,11 +66,11 @@ pub(super) struct Span {
     #[prost(message, repeated, tag = "9")]
     attributes: Vec<Attribute>,
     #[prost(message, optional, tag = "15")]
-    status: Option<Status>,
+    status: Option<SpanStatus>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Status {
+struct SpanStatus {
     #[prost(int32, tag = "3")]
     code: i32,
 }
@@ -122,7 +122,7 @@ impl Span {
                 text("enduser.id", done.principal),
                 text("leasehold.request_id", &done.request_id),
             ],
-            status: is_error.then_some(Status { code: STATUS_ERROR }),
+            status: is_error.then_some(SpanStatus { code: STATUS_ERROR }),
         }
     }
 }
@@ -137,7 +137,8 @@ impl Export {
             text("service.version", version),
             text("host.name", &host),
         ];
-        let scope = Some(Scope { name: "leasehold".into(), version: version.into() });
+        let scope =
+            Some(InstrumentationScope { name: "leasehold".into(), version: version.into() });
         let scope_spans = vec![ScopeSpans { scope, spans }];
         let resource = Some(Resource { attributes });
         Self { resource_spans: vec![ResourceSpans { resource, scope_spans }] }

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_began_a_trace_says_whether_it_is_kept() {
+    fn the_client_that_starts_a_trace_decides_whether_it_is_recorded() {
         let headers = |flags: &str| {
             let text = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{flags}");
             let value = HeaderValue::from_str(&text).expect("a value");

@@ -136,7 +136,7 @@ async fn what_a_link_adds_is_ignored_and_what_is_wrong_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_nobodys_is_a_page_for_browsers() {
+async fn an_unknown_path_is_a_page_for_browsers() {
     let local = Local::ephemeral().await;
     let ask = async |path: &str, accept: &str| {
         let headers = [("accept", accept)];
@@ -233,7 +233,7 @@ async fn a_lock_shows_its_holder_its_queue_and_what_happened() {
         assert!(page.contains(part), "{part}: {page}");
     }
     let lease_id = held.text_of("lease_id");
-    assert!(!page.contains(&lease_id), "a lease id is a proof, and shown to nobody");
+    assert!(!page.contains(&lease_id), "a lease id is a proof, and never shown");
     // The last owner has 20 seconds of grace.
     local.advance_ms(25_000);
     let page = get(&client, path).await.text;

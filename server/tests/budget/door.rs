@@ -125,7 +125,7 @@ impl DoorBench {
             .collect();
         let context = &mut Context::from_waker(Waker::noop());
         for call in &mut asked {
-            assert!(call.as_mut().poll(context).is_pending(), "nobody was asked yet");
+            assert!(call.as_mut().poll(context).is_pending(), "no request was processed yet");
         }
         assert!(engine.turn().is_some(), "it goes on");
         let answered = asked.into_iter().map(|mut call| match call.as_mut().poll(context) {

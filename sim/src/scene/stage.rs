@@ -20,7 +20,7 @@ use crate::folder::Folder;
 
 pub(super) const PREFIX: &str = "/scene/";
 /// The time limit of every wait in a scene.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A snapshot is due after three records.
 pub(super) const OFTEN: Snapshots = Snapshots::every(3);
@@ -213,7 +213,7 @@ pub(super) fn key(lock: &str) -> LockKey {
     LockKey::new("default", lock)
 }
 
-pub(super) fn wait_until(is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < PATIENCE, "not in time");
@@ -257,14 +257,16 @@ pub(super) struct Slow {
     pub(super) is_slow: Arc<AtomicBool>,
     /// Held responses are lost.
     pub(super) is_lossy: Arc<AtomicBool>,
+    /// The number of lost responses.
+    pub(super) n_lost: Arc<AtomicUsize>,
     /// The response to a confirmation is held back. A confirmation is a transaction that only compares.
     pub(super) has_confirmed: Arc<AtomicBool>,
 }
 
 impl Slow {
     pub(super) fn new(local: &Local) -> Self {
-        let (is_slow, is_lossy, has_confirmed) = Default::default();
-        Self { local: local.clone(), is_slow, is_lossy, has_confirmed }
+        let (is_slow, is_lossy, n_lost, has_confirmed) = Default::default();
+        Self { local: local.clone(), is_slow, is_lossy, n_lost, has_confirmed }
     }
 }
 
@@ -277,6 +279,7 @@ impl Wire for Slow {
             std::thread::sleep(Duration::from_millis(1));
         }
         if self.is_lossy.load(SeqCst) {
+            self.n_lost.fetch_add(1, SeqCst);
             return Err(leasehold_etcd::Error::new(Trouble::Unknown, "simulated", "no answer"));
         }
         answered

@@ -27,7 +27,7 @@ const DRAINS: usize = 6;
 const REWOUND: usize = 7;
 const CLOSED: usize = 8;
 
-/// One store, as an operator uses it.
+/// A store in etcd, with the operations that an operator needs.
 pub struct Operator {
     cluster: Arc<dyn Cluster>,
     keys: Keys,

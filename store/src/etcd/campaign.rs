@@ -9,20 +9,20 @@ use super::keys::Keys;
 use super::value::{self, LeaderValue};
 
 /// Tries to create the leader key with a lease of about `ttl` seconds. Returns the key's revision and value, and its
-/// lease. Returns `None` if another server leads, or if one of the keys `nobody_may` exists, which rule out any leader.
-/// The error states in words why the outcome is unknown.
+/// lease. Returns `None` if another server leads, or if one of the keys `vetoes` exists, which rule out any leader. The
+/// error states in words why the outcome is unknown.
 pub(super) fn campaign(
     cluster: &dyn Cluster,
     keys: &Keys,
     ttl: i64,
     leader: &LeaderValue,
-    nobody_may: &[Vec<u8>],
+    vetoes: &[Vec<u8>],
 ) -> Result<Option<(Tenure, Lease)>, String> {
     let granted = cluster.lease_grant(ttl).map_err(|error| error.to_string())?;
     let lease = Lease { id: granted.id, ttl: granted.ttl };
     let (key, value) = (keys.leader(), value::encode(leader));
     let mut txn = Txn::default().when(key.clone(), When::Absent);
-    for other in nobody_may {
+    for other in vetoes {
         txn = txn.when(other.clone(), When::Absent);
     }
     let txn = txn.then(Op::Put(key.clone(), value.clone(), lease.id));

@@ -30,18 +30,18 @@ pub(super) struct Chair<'a> {
 }
 
 impl<'a> Chair<'a> {
-    /// Takes the leader key, unless a server holds it or one of the keys `nobody_may` exists.
+    /// Takes the leader key, unless a server holds it or one of the keys `vetoes` exists.
     pub(super) fn take(
         cluster: &'a dyn Cluster,
         keys: &'a Keys,
         what_for: &str,
-        nobody_may: &[Vec<u8>],
+        vetoes: &[Vec<u8>],
     ) -> Result<Self, Error> {
         let leader = LeaderValue::new(&format!("leasehold {what_for}"), "");
         let taken = if mutant!(RestoreWithoutSeat) {
             Some((Tenure { created_at: 0, value: Vec::new() }, Lease { id: 0, ttl: TTL }))
         } else {
-            campaign(cluster, keys, TTL, &leader, nobody_may).map_err(Error::Refused)?
+            campaign(cluster, keys, TTL, &leader, vetoes).map_err(Error::Refused)?
         };
         let (tenure, lease) = taken.ok_or_else(|| occupied(cluster, keys))?;
         Ok(Self { cluster, keys, tenure, lease, kept_at: Cell::new(Instant::now()) })

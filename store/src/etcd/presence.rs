@@ -28,12 +28,12 @@ const BEHIND_AFTER: Duration = Duration::from_secs(3);
 
 /// The key, and a thread that keeps it. Dropping this value deletes the key.
 pub(super) struct Presence {
-    aide: Aide<State>,
+    aide: Aide<Registered>,
     progress: Progress,
 }
 
 #[derive(Default)]
-struct State {
+struct Registered {
     /// Why another process has the name by now, if one has.
     lost: Option<String>,
 }
@@ -97,8 +97,8 @@ impl Presence {
         let progress = Progress::default();
         progress.came_to(seq);
         let seen = progress.clone();
-        let work = move |shared: &Shared<State>| keep(shared, &*cluster, card, &seen, &health);
-        let aide = Aide::start("presence", State::default(), work)?;
+        let work = move |shared: &Shared<Registered>| keep(shared, &*cluster, card, &seen, &health);
+        let aide = Aide::start("presence", Registered::default(), work)?;
         Ok(Self { aide, progress })
     }
 
@@ -230,7 +230,7 @@ impl Card {
 }
 
 fn keep(
-    shared: &Shared<State>,
+    shared: &Shared<Registered>,
     cluster: &dyn Cluster,
     mut card: Card,
     progress: &Progress,

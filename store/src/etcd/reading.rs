@@ -66,7 +66,7 @@ impl From<Error> for Unread {
 
 impl<'a> Reading<'a> {
     /// Returns the parameters of a read by no particular node.
-    pub(super) fn of_nobody(
+    pub(super) fn without_server(
         cluster: &'a dyn Cluster,
         keys: &'a Keys,
         clock: &'a dyn Clock,

@@ -101,7 +101,7 @@ pub(super) struct State {
 }
 
 /// The source of a snapshot.
-enum Source {
+enum SnapshotSource {
     /// The previous snapshot, and the records up to at least this one.
     Etcd(u64),
     /// The state that the leader has in memory.
@@ -212,14 +212,14 @@ impl Desk {
         shared: &Shared<State>,
         known: Option<&Manifest>,
         n_failures: u32,
-    ) -> Option<(Source, u64)> {
+    ) -> Option<(SnapshotSource, u64)> {
         loop {
             match shared.wait(self.when.check_every, |state| state.due(self.when)) {
                 Waited::Over => return None,
                 Waited::Found((_, n_bytes)) if n_failures >= FAILURES_MAX => {
-                    return Some((Source::Memory, n_bytes));
+                    return Some((SnapshotSource::Memory, n_bytes));
                 }
-                Waited::Found((seq, n_bytes)) => return Some((Source::Etcd(seq), n_bytes)),
+                Waited::Found((seq, n_bytes)) => return Some((SnapshotSource::Etcd(seq), n_bytes)),
                 Waited::InVain => {}
             }
             // The snapshot might not have existed at the start, or might have been unreadable.
@@ -227,7 +227,7 @@ impl Desk {
             let known = known.or(found.as_ref());
             if let Ok(Some(what)) = census::missing(&*self.cluster, &self.keys, known) {
                 tracing::error!(%what, "store data is missing from etcd; rewriting it from memory");
-                return Some((Source::Memory, shared.state().n_bytes));
+                return Some((SnapshotSource::Memory, shared.state().n_bytes));
             }
         }
     }
@@ -237,12 +237,12 @@ impl Desk {
         self.health.pulse().snapshot(manifest.wall_ms);
     }
 
-    fn take(&self, shared: &Shared<State>, source: Source) -> Result<Manifest, String> {
+    fn take(&self, shared: &Shared<State>, source: SnapshotSource) -> Result<Manifest, String> {
         let Self { cluster, keys, limits, .. } = self;
         let (before, before_at) = snapshot::find(&**cluster, keys)?;
         let (origin, bytes) = match source {
-            Source::Etcd(seq) => self.read(before.as_ref(), seq)?,
-            Source::Memory => Self::remembered(shared)?,
+            SnapshotSource::Etcd(seq) => self.read(before.as_ref(), seq)?,
+            SnapshotSource::Memory => Self::remembered(shared)?,
         };
         let manifest = Manifest::new(&origin, &bytes, before.map(|before| before.name));
         if mutant!(TrimBeforeManifest) {

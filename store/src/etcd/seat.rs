@@ -41,7 +41,7 @@ const LIVE_AFTER: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The id of the store, decoded and as bytes.
-struct Known {
+struct KnownStore {
     id: Id,
     bytes: Vec<u8>,
 }
@@ -58,7 +58,7 @@ pub struct EtcdSeat {
     follower: Option<Follower>,
     /// Events that the follower read during a takeover that then failed. They have not been reported yet.
     untold: Vec<Told>,
-    id: Option<Known>,
+    id: Option<KnownStore>,
     leader: Option<Leader>,
     /// The random instance id of the data directory.
     instance: String,
@@ -81,7 +81,7 @@ pub struct EtcdSeat {
     trouble: Option<(String, Duration)>,
     health: Arc<Health>,
     space: Option<SpaceWatch>,
-    /// How long it does not lead again after the other servers could not reach it.
+    /// How long this node does not lead again after other servers could not reach it as leader.
     back_off: Arc<Mutex<BackOff>>,
 }
 
@@ -143,7 +143,7 @@ impl EtcdSeat {
         let (id, bytes) = self.reading().id_of(noted.as_ref())?;
         // Knowledge of another generation does not apply to this one.
         self.may_lead &= self.id.as_ref().is_some_and(|known| known.bytes == bytes);
-        self.id = Some(Known { id: id.clone(), bytes });
+        self.id = Some(KnownStore { id: id.clone(), bytes });
         if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
             return Err(init::foreign(self.folder.path(), &self.keys, noted, &id));
         }
@@ -252,7 +252,7 @@ impl EtcdSeat {
     /// Notes that this record is durable, and when it was received, possibly by an earlier process of this node.
     fn note(&mut self, place: Place, received: Option<u64>) {
         self.presence.iter().for_each(|presence| presence.came_to(place.seq));
-        let Some(Known { id, .. }) = &self.id else { return };
+        let Some(KnownStore { id, .. }) = &self.id else { return };
         let (boot, now) = receipt(&*self.clock);
         self.memory.note(id, place, (boot, received.unwrap_or(now)));
     }

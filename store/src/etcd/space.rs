@@ -11,11 +11,12 @@ use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use crate::{Error, Health, Room};
 
-/// The part of its quota that etcd may use, in percent, before no more locks are granted. Locks are granted again
+/// No more locks are granted once the keys in etcd use this percentage of its quota. Locks are granted again
 /// automatically once compaction has freed enough.
 const FULL_PERCENT: u64 = 80;
-/// The same for etcd's database file, whose size etcd compares with the quota. The file never shrinks automatically,
-/// but its free pages are reused before it grows. So it may come closer to the quota.
+/// No more locks are granted once etcd's database file uses this percentage of the quota, with which etcd compares its
+/// size. The file never shrinks automatically, but its free pages are reused before it grows. So it can come closer to
+/// the quota.
 const FILE_FULL_PERCENT: u64 = 90;
 /// etcd's name of the alarm.
 const NO_SPACE: &str = "NOSPACE";

@@ -36,7 +36,7 @@ pub struct Checked {
 /// every invariant of the resulting state. Servers can use the store at the same time.
 pub fn check(cluster: &dyn Cluster, prefix: &str, clock: &dyn Clock) -> Result<Checked, Error> {
     let (keys, limits) = (Keys::new(prefix), Limits::default());
-    let reading = Reading::of_nobody(cluster, &keys, clock, &limits);
+    let reading = Reading::without_server(cluster, &keys, clock, &limits);
     let (id, _) = reading.id()?;
     let read = reading.all(None).map_err(unread)?;
     let (n_records, is_rewound) = (read.n_records(), read.look.is_rewound());
@@ -135,7 +135,7 @@ impl<'a> Site<'a> {
     pub fn depart(&self, clock: Arc<dyn Clock>) -> Result<(Departure<'_>, Whole), Error> {
         let Self { cluster, keys } = self;
         let limits = Limits::default();
-        let reading = Reading::of_nobody(*cluster, keys, &*clock, &limits);
+        let reading = Reading::without_server(*cluster, keys, &*clock, &limits);
         let (id, _) = reading.id()?;
         let chair = Chair::take(*cluster, keys, "migrate", &[keys.rewound(), keys.closed()])?;
         let Read { follower, look, .. } = reading.all(None).map_err(unread)?;

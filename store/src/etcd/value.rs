@@ -40,11 +40,11 @@ impl Id {
 /// How a node is drained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Drained {
-    /// It does not lead.
+    /// The server does not lead.
     OfLeading,
-    /// It does not lead and takes no new connections.
+    /// The server does not lead and takes no new connections.
     Wholly,
-    /// It does not lead, because other servers could not reach it when it led.
+    /// The server does not lead, because other servers could not reach it when it led.
     Unreached,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct ClosedValue {
     pub(super) moved_to: String,
 }
 
-/// Returns where a store has moved to, as its key states.
+/// Returns the new location of a store that was migrated, from the value of its `closed` key.
 pub(super) fn moved_to(found: &KeyValue) -> String {
     let value = decode::<ClosedValue>(&found.key, &found.value);
     value.map_or_else(|_| "another place".into(), |value| value.moved_to)

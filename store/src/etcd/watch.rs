@@ -237,8 +237,7 @@ mod tests {
     const SEAT: i64 = 7;
 
     /// Returns a leader, n1, that its only follower, n2, has not reached for a minute. Tests take turns, because a log
-    /// line that one test writes first, without a subscriber, would stay off for a subscriber that another test installs
-    /// at that moment.
+    /// line that one test writes first, without a subscriber, stays off for the subscriber of another test.
     fn unreached() -> (MutexGuard<'static, ()>, Keyed, Keys, Watch) {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = lock(&TURN);

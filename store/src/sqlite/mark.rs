@@ -148,11 +148,11 @@ fn decode(bytes: &[u8]) -> Result<Marked, Damaged> {
 /// The mark of a store in use.
 pub(super) struct Mark {
     slot: Slot,
-    shared: Arc<Shared>,
+    shared: Arc<SharedMark>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedMark {
     path: PathBuf,
     file: File,
     is_unsynced: AtomicBool,
@@ -168,7 +168,7 @@ impl Mark {
         let why = |error: io::Error| trouble(&path, &error);
         let file = write_new(&path, &marked).map_err(why)?;
         File::open(data).and_then(|folder| folder.sync_all()).map_err(why)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedMark {
             path,
             file,
             is_unsynced: AtomicBool::new(false),
@@ -211,7 +211,7 @@ impl Drop for Mark {
     }
 }
 
-impl Shared {
+impl SharedMark {
     /// Syncs the mark from time to time, and at the end.
     fn run(&self) {
         loop {

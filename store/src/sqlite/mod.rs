@@ -296,8 +296,8 @@ impl Store for SqliteStore {
         self.check(self.files.iter())
     }
 
-    /// Succeeds while the path leads to the database we have open: the data directory is locked, so no other process
-    /// can have written.
+    /// Succeeds while the path leads to the open database. The data directory is locked, so no other process can have
+    /// written to it.
     fn confirm(&mut self, _: Permit) -> Result<(), Error> {
         self.journal
             .prepare_cached("ROLLBACK")

@@ -112,7 +112,7 @@ impl Salvage {
         let sound = open(&tables_path(source))
             .and_then(|mut tables| sound_part(journal.as_ref(), &mut tables, marked.as_ref()));
         let are_tables_sound = sound.is_ok();
-        let seen = Seen::in_all(source, journal.as_ref().ok(), marked.as_ref());
+        let seen = HighestNumbers::in_all(source, journal.as_ref().ok(), marked.as_ref());
         let (machine, place, last) = match sound {
             Ok(sound) => sound,
             Err(_) if seen.is_nothing() => {
@@ -195,7 +195,7 @@ fn absorb(machine: &mut Machine, records: &[(Place, Record)]) -> Result<(), usiz
 
 /// The highest number of each kind that occurs anywhere, even in damaged data.
 #[derive(Default)]
-struct Seen {
+struct HighestNumbers {
     seq: u64,
     token: u64,
     lease: u64,
@@ -203,7 +203,7 @@ struct Seen {
     now: Timestamp,
 }
 
-impl Seen {
+impl HighestNumbers {
     /// Higher tokens are ignored as damage, because no server issues that many.
     const TOKEN_MAX: u64 = Token::MAX.get() - (1 << 42);
 

@@ -36,7 +36,7 @@ const OPENS: [&str; 8] = [
 ];
 
 #[test]
-fn nobody_opens_a_database_file_past_sqlite() {
+fn only_sqlite_opens_database_files() {
     check(openers);
 }
 

@@ -8,20 +8,21 @@ use crate::{check, planted};
 
 /// The folders of the crates, from the bottom up, and the crates of ours that each may use. A crate may only use crates
 /// above it in this table, so the table has no cycle. What is for tests comes last.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("core", &[]),
     ("api", &[]),
     ("etcd", &[]),
+    ("judge", &[]),
     ("base", &["core"]),
     ("auth", &["core", "base"]),
     ("store", &["core", "base", "etcd"]),
     ("engine", &["core", "base", "auth", "store"]),
     ("server", &["core", "api", "etcd", "base", "auth", "store", "engine"]),
     ("sdk", &["api"]),
-    ("cli", &["core", "base", "auth", "store", "engine", "server", "sdk"]),
+    ("cli", &["core", "judge", "base", "auth", "store", "engine", "server", "sdk"]),
     ("testkit", &["core", "api", "etcd", "base", "auth", "store", "engine", "server", "sdk"]),
-    ("conformance", &["api", "sdk", "testkit"]),
-    ("sim", &["core", "etcd", "base", "auth", "store", "engine", "server", "testkit"]),
+    ("conformance", &["api", "judge", "sdk", "testkit"]),
+    ("sim", &["core", "etcd", "judge", "base", "auth", "store", "engine", "server", "testkit"]),
     ("bench", &["core", "api", "etcd", "base", "store", "engine", "server", "sdk", "testkit"]),
     ("fuzz", &["core", "base", "auth", "store", "engine", "server", "testkit"]),
     ("tidy", &[]),
@@ -94,7 +95,7 @@ fn arrows(tree: &Tree) -> Vec<String> {
 }
 
 /// The source files of each crate, by its folder: path below `src/` and text without comments and tests.
-fn sources(tree: &Tree) -> BTreeMap<&str, Vec<(&str, String)>> {
+pub(crate) fn sources(tree: &Tree) -> BTreeMap<&str, Vec<(&str, String)>> {
     let mut crates = BTreeMap::<_, Vec<_>>::new();
     for (path, text) in tree.rust() {
         let Some((crate_folder, below)) = path.split_once("/src/") else { continue };

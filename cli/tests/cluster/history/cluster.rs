@@ -251,7 +251,7 @@ fn a_folder_with_a_store_of_its_own_is_not_used_for_a_shared_one() {
     std::fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     std::fs::write(node.join("node.json"), "{}").unwrap();
     let Err(why) = Process::try_start(BINARY, &node, &[]) else {
-        panic!("tokens would begin anew");
+        panic!("tokens would start from 1 again");
     };
     assert!(why.contains("belongs to a server of a cluster"), "{why}");
     for (flags, words) in [

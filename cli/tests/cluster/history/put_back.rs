@@ -93,7 +93,7 @@ async fn etcd_that_was_put_back_under_a_live_leader_grants_no_token_twice() {
         for client in cluster.clients() {
             assert_eq!(token(&client, "db").await, None, "it may have been granted before");
         }
-        assert!(began.elapsed() < PATIENCE, "nobody has noticed: {}", status(&cluster));
+        assert!(began.elapsed() < PATIENCE, "no server has noticed: {}", status(&cluster));
     }
     println!("it was noticed after {:?}", began.elapsed());
 
@@ -178,7 +178,7 @@ async fn etcd_that_was_put_back_to_before_a_restore_grants_no_token_twice() {
         for client in cluster.clients() {
             assert_eq!(token(&client, "db").await, None, "it may have been granted before");
         }
-        assert!(began.elapsed() < PATIENCE, "nobody has noticed: {}", status(&cluster));
+        assert!(began.elapsed() < PATIENCE, "no server has noticed: {}", status(&cluster));
     }
     // The rollback also brought a leader key back, which has to expire first.
     no_seat_is_taken(&cluster).await;

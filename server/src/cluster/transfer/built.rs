@@ -1,4 +1,4 @@
-//! What moves them.
+//! The operations on whole stores, in builds with etcd support.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use crate::cluster::{Access, built::reach};
 use leasehold_store::etcd::{self, Checked, Site};
 use leasehold_store::{Error, history, sqlite};
 
-/// Copies a shared store, used or not, into a new or empty folder. It is checked before.
+/// Copies a shared store into a new or empty directory, even while servers use it. Checks the store first.
 pub fn backup(access: &Access, target: &Path) -> Result<sqlite::Copied, Error> {
     let Checked { whole, .. } = check(access)?;
     sqlite::Arrival::backup(target, &whole)?.complete()
 }
 
-/// Reads all of a shared store and checks it.
+/// Reads a whole shared store and checks it.
 pub fn verify(access: &Access) -> Result<sqlite::Report, Error> {
     let Checked { whole, n_records, is_rewound, moved_to } = check(access)?;
     let (seq, counts) = (whole.place.seq, whole.machine.counts());
     Ok(sqlite::Report { n_records, seq, counts, is_backup: false, moved_to, is_rewound })
 }
 
-/// Puts a backup in place of a shared store that nobody leads, or where none is.
+/// Replaces a shared store that no server leads by a backup, or creates the store from it.
 pub fn restore(backup: &Path, access: &Access) -> Result<(), Error> {
     let whole = sqlite::read_backup(backup)?;
     etcd::restore(&reach(access)?, &access.location.prefix, whole)
 }
 
-/// Moves a store. Its leases stay valid, and no server starts from where it was.
+/// Moves a store. Its leases stay valid, and no server can start from the old location.
 pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     match (from, to) {
@@ -68,7 +68,7 @@ pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
     }
 }
 
-/// Undoes a move from here.
+/// Undoes a migration away from this store.
 pub fn reopen(home: &Home) -> Result<(), Error> {
     match home {
         Home::Folder(data) => sqlite::reopen(options(data)),
@@ -80,7 +80,7 @@ fn check(access: &Access) -> Result<Checked, Error> {
     etcd::check(&reach(access)?, &access.location.prefix, &SystemClock::new())
 }
 
-/// Nothing of the history is forgotten by a move.
+/// Options that keep the whole history, because a migration must not lose any.
 fn options(data: &Path) -> sqlite::Options {
     let history = history::Bounds { age_max: Duration::MAX, bytes_max: u64::MAX };
     let (fold_interval, space) = (Duration::from_secs(1), sqlite::Space::unwatched());

@@ -14,7 +14,7 @@ const FILE: &str = "/box/in/f";
 fn copy(local: &Local, may: &dyn Fn(&FilePath) -> bool) -> Result<(), Error> {
     let path = |text: &str| FilePath::plain(text).expect("a path");
     let from = ToRead::own(path("/box"), LockKey::new("files", "/box"));
-    let from = Caller::unasked().permit(from).expect("nobody is asked");
+    let from = Caller::unasked().permit(from).expect("authentication is off");
     let bounds = Bounds { n_max: 100, depth_max: 60 };
     local.copy(Source { from: &from, may }, &path("/to"), true, bounds).map(drop)
 }

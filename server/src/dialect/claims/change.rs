@@ -42,7 +42,7 @@ pub(super) async fn change(
     if let Some(refused) = unless_own.filter(is_own && !matches!(update, Update::Activate)) {
         return Ok(refused);
     }
-    let change = Change { app, caller, base, number, lock: claim.map(|claim| claim.lock) };
+    let change = ClaimChange { app, caller, base, number, lock: claim.map(|claim| claim.lock) };
     match update {
         Update::Activate => change.activate(Confirm { proof, dialect }).await,
         Update::Release => {
@@ -75,7 +75,7 @@ async fn find(
 }
 
 /// A requested change of a claim.
-struct Change {
+struct ClaimChange {
     app: App,
     caller: Caller,
     base: String,
@@ -84,7 +84,7 @@ struct Change {
     lock: Option<LockKey>,
 }
 
-impl Change {
+impl ClaimChange {
     /// Confirms that the claim is active. It never changes the claim, because the server promotes claims automatically.
     async fn activate(self, confirm: Confirm) -> Answer {
         let confirm = self.caller.permit_on(Right::Acquire, &self.lock, confirm)?;

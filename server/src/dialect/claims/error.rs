@@ -1,9 +1,9 @@
-//! Error responses: converts errors of the engine and rejections of the core to a status and a body.
+//! Error responses: renders a failure as a status and a body, and adds the errors that only this protocol has.
 
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Denied;
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::dialect::Dialect;
+use crate::dialect::failure::{Effect, RequestFailure, Retry, rendered};
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::http::answers::TooMuch;
@@ -89,50 +90,26 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let is_retryable =
-            matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
         let mut response = (self.status, Json(self.body)).into_response();
-        if is_retryable {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
+        Retry::by_status(self.status).add_to(response.headers_mut());
         response
     }
 }
 
-impl From<BadBody> for Refusal {
-    fn from(bad: BadBody) -> Self {
-        Self::new(bad.status(), bad.to_string())
-    }
-}
-
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
-        Self::new(denied.status(), denied.to_string())
-    }
-}
-
-impl From<TooMuch> for Refusal {
-    fn from(too_much: TooMuch) -> Self {
-        let status = match too_much.is_own {
-            true => StatusCode::TOO_MANY_REQUESTS,
-            false => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        Self::new(status, too_much.to_string())
-    }
-}
-
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        let message = match error {
+impl From<RequestFailure> for Refusal {
+    fn from(failure: RequestFailure) -> Self {
+        let message = match failure.effect() {
+            Effect::Nothing => failure.text,
             // This protocol has no request ids, so the client cannot repeat the request safely.
-            engine::Error::Unknown => {
+            Effect::Unknown => {
                 "The request might have taken effect; list the claims before you repeat it".into()
             }
-            known => known.to_string(),
         };
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+        Self::new(failure.status, message)
     }
 }
+
+rendered!(Refusal: BadBody, Denied, TooMuch, engine::Error);
 
 /// Converts rejections that do not depend on the state of the claim in the request.
 impl From<Rejection> for Refusal {
@@ -186,7 +163,6 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
         (Limit::Name, Met::Request(why)) => Refusal::parameter("resource", why),
         (Limit::Metadata, Met::Request(why)) => Refusal::parameter("metadata", why),
         (Limit::Ttl, Met::Request(why)) => Refusal::parameter("timeout", why),
-        (_, Met::Request(why)) => Refusal::invalid(format!("the request is out of bounds: {why}")),
-        (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, why),
+        _ => RequestFailure::from(Rejection::Limit(exceeded)).into(),
     }
 }

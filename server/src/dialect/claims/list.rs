@@ -32,7 +32,7 @@ pub(super) async fn list(
     let end = filter.offset.saturating_add(filter.limit);
     let has_more = numbers.len() > end;
     let wanted: Vec<_> = numbers.into_iter().skip(filter.offset).take(filter.limit).collect();
-    let mut list = Listing { app, caller, base, now, filter, left: wanted };
+    let mut list = ClaimListing { app, caller, base, now, filter, left: wanted };
     let first = list.next().await?;
     let link = has_more
         .then(|| next_link(&list.base, query.as_deref().unwrap_or_default(), end))
@@ -74,7 +74,7 @@ async fn find(
 }
 
 /// A list that is being sent.
-struct Listing {
+struct ClaimListing {
     app: App,
     caller: Caller,
     base: String,
@@ -84,7 +84,7 @@ struct Listing {
     left: Vec<LeaseNumber>,
 }
 
-impl Listing {
+impl ClaimListing {
     /// Reads the next claims. A claim that has changed since the list was made is shown only if it still matches the
     /// filter.
     async fn next(&mut self) -> Result<Vec<Claim>, Refusal> {

@@ -19,11 +19,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use leasehold_auth::Denied;
 use leasehold_core::Span;
 
 use super::Listener;
 use crate::app::App;
+use crate::dialect::RequestFailure;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];
@@ -54,7 +54,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/claims/{id}/", claim)
 }
 
-/// Renders a denied request in this dialect's error format.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    error::Refusal::from(denied).into_response()
+/// Renders a failed request in this dialect's error format.
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    error::Refusal::from(failure).into_response()
 }

@@ -1,9 +1,11 @@
 //! Locks as WebDAV clients see them. One WebDAV lock can consist of several leases that were granted together.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use leasehold_auth::Caller;
 use leasehold_core::{Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp};
+use leasehold_engine::{ReadLocks, Secrets};
 use serde::{Deserialize, Serialize};
 
 use super::Dav;
@@ -68,7 +70,13 @@ impl Active {
             return token(self.lease.id.secret);
         }
         // This token only distinguishes the lock from others. Clients cannot use it.
-        format!("opaquelocktoken:00000000-0000-0000-0000-{:012x}", self.lease.id.number.0)
+        format!("{TOKEN}00000000-0000-0000-0000-{:012x}", self.lease.id.number.0)
+    }
+
+    /// Returns the approximate size of the rendered lock.
+    pub(super) fn n_bytes(&self) -> usize {
+        const BYTES: usize = 512;
+        BYTES + 3 * self.root.as_str().len() + self.owner.as_ref().map_or(0, String::len)
     }
 
     /// Returns whether this caller can use the lock by showing its token.
@@ -169,32 +177,55 @@ pub(super) fn new_secret() -> Secret {
     Secret(secret)
 }
 
+/// The secrets of the locks that a request shows. A lock with thousands of holders is read in part, but with all those
+/// that have one of these secrets.
+pub(super) fn secrets<'a>(tokens: impl IntoIterator<Item = &'a str>) -> Secrets {
+    Arc::new(tokens.into_iter().filter_map(secret).collect())
+}
+
+/// Returns whether this is the token of a lock, rather than a word like `DAV:no-lock`.
+pub(super) fn is_token(token: &str) -> bool {
+    token.starts_with(TOKEN)
+}
+
+fn secret(token: &str) -> Option<[u8; 16]> {
+    let digits = token.strip_prefix(TOKEN)?.replace('-', "");
+    let number = u128::from_str_radix(&digits, 16).ok()?;
+    Some(number.to_be_bytes())
+}
+
+/// The scheme of all tokens.
+const TOKEN: &str = "opaquelocktoken:";
+
 fn token(Secret(secret): Secret) -> String {
     let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
-    format!("opaquelocktoken:{a}-{b}-{c}-{d}-{e}")
+    format!("{TOKEN}{a}-{b}-{c}-{d}-{e}")
 }
 
-/// Returns all locks that cover a path: locks on the path, and locks on everything in one of the folders around it.
+/// Returns the locks that cover a path: locks on the path, and locks on everything in one of the folders around it. If
+/// there are very many, it returns some of them, and all those with one of these secrets.
 pub(super) async fn covering(
     dav: &Dav,
     caller: &Caller,
     path: &FilePath,
+    secrets: &Secrets,
 ) -> Result<Vec<Active>, Refusal> {
-    covering_as(dav, Reader::Caller(caller), path).await
+    covering_as(dav, LockReader::Caller(caller), path, secrets).await
 }
 
 async fn covering_as(
     dav: &Dav,
-    reader: Reader<'_>,
+    reader: LockReader<'_>,
     path: &FilePath,
+    secrets: &Secrets,
 ) -> Result<Vec<Active>, Refusal> {
     // Folders deeper than this cannot be locked, because their lock would have too many parts.
     let folders: Vec<_> = path.ancestors().take(dav.app.limits.group_max).collect();
     let trees = folders.iter().map(|folder| tree_key(&dav.app, folder));
     let keys = std::iter::once(path.lock(&dav.app)).chain(trees).collect();
     let of = governing(&dav.app, path, Reach::Itself);
-    let mut views = look(dav, reader, &of, keys).await?.into_iter();
+    let mut views = look(dav, reader, &of, (keys, secrets)).await?.into_iter();
     let mut all = Vec::new();
     if let Some(view) = views.next() {
         add(&mut all, path, &view, false);
@@ -213,10 +244,11 @@ pub(super) async fn on_node(
     dav: &Dav,
     caller: &Caller,
     path: &FilePath,
-    of: &[LockKey],
+    (of, secrets): (&[LockKey], &Secrets),
 ) -> Result<Vec<Active>, Refusal> {
     let mut all = Vec::new();
-    for view in look(dav, Reader::Caller(caller), of, vec![path.lock(&dav.app)]).await? {
+    let keys = vec![path.lock(&dav.app)];
+    for view in look(dav, LockReader::Caller(caller), of, (keys, secrets)).await? {
         add(&mut all, path, &view, false);
     }
     Ok(all)
@@ -232,7 +264,8 @@ pub(super) async fn note_wrong_token(
     if dav.app.audit.is_none() {
         return;
     }
-    let Ok(all) = covering_as(dav, Reader::Audit(caller), path).await else { return };
+    let secrets = secrets([token]);
+    let Ok(all) = covering_as(dav, LockReader::Audit(caller), path, &secrets).await else { return };
     let meant = all.iter().find(|active| active.token() == token);
     if let Some(active) = meant.or_else(|| all.iter().find(|active| active.is_ours)) {
         let (lock, number) = (active.root.lock(&dav.app), active.lease.id.number);
@@ -259,13 +292,13 @@ pub(super) async fn is_any_inside(
 ) -> Result<bool, Refusal> {
     let of = governing(&dav.app, folder, Reach::Itself);
     let keys = vec![tree_key(&dav.app, folder), readers_key(&dav.app, folder)];
-    let views = look(dav, Reader::Caller(caller), &of, keys).await?;
+    let views = look(dav, LockReader::Caller(caller), &of, (keys, &Secrets::default())).await?;
     Ok(views.iter().any(|view| view.n_holders > 0))
 }
 
 /// The reader of a lock.
 #[derive(Clone, Copy)]
-enum Reader<'a> {
+enum LockReader<'a> {
     Caller(&'a Caller),
     /// The audit log, for a request of this caller. The caller does not get the result.
     Audit(&'a Caller),
@@ -275,13 +308,14 @@ enum Reader<'a> {
 /// they can see the folders on the way, but not the locks.
 async fn look(
     dav: &Dav,
-    reader: Reader<'_>,
+    reader: LockReader<'_>,
     of: &[LockKey],
-    keys: Vec<LockKey>,
+    (keys, secrets): (Vec<LockKey>, &Secrets),
 ) -> Result<Vec<LockView>, Refusal> {
+    let read = ReadLocks { keys, secrets: secrets.clone() };
     let found = match reader {
-        Reader::Caller(caller) => grip::look_at_all(&dav.app, caller, of, keys).await,
-        Reader::Audit(caller) => grip::audit_all(&dav.app, caller, keys).await,
+        LockReader::Caller(caller) => grip::look_at_all(&dav.app, caller, of, read).await,
+        LockReader::Audit(caller) => grip::audit_all(&dav.app, caller, read).await,
     };
     match found {
         Err(Obstacle::Denied(_)) => Ok(Vec::new()),

@@ -1,4 +1,5 @@
-//! Maps every error to a response: a status and a WebDAV `error` element with a message.
+//! Error responses: renders a failure as a status and a WebDAV `error` element with a message, and adds the errors that
+//! only this protocol has.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,12 +13,14 @@ use super::xml::escape;
 use crate::app::App;
 use crate::content::{self, FilePath, NoPath, Unreceived};
 use crate::dialect::basic;
+use crate::dialect::failure::{RequestFailure, Retry, rendered};
 use crate::dialect::grip::{InTheWay, Obstacle};
-use crate::dialect::limit::{self, Met};
 use crate::dialect::owner;
-use crate::dialect::rejection::in_words;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
+
+/// What a client does after a request that might have taken effect. This protocol has no request ids.
+const ADVICE: &str = "look at the path before repeating it";
 
 /// An error response of this dialect.
 #[derive(Clone, Debug)]
@@ -109,15 +112,11 @@ impl Refusal {
     }
 
     pub(super) fn of_obstacle(app: &App, obstacle: Obstacle) -> Self {
-        let words = obstacle.in_words();
         match obstacle {
             Obstacle::Held(way) => Self::locked(app, &way),
-            Obstacle::Grace { .. } => Self::new(StatusCode::LOCKED, words),
-            Obstacle::Full { .. } => Self::new(StatusCode::TOO_MANY_REQUESTS, words),
-            Obstacle::TooDeep { .. } => Self::invalid(words),
+            grace @ Obstacle::Grace { .. } => Self::new(StatusCode::LOCKED, grace.in_words()),
             Obstacle::Rejected(rejection) => rejection.into(),
-            Obstacle::Denied(denied) => denied.into(),
-            Obstacle::Engine(error) => error.into(),
+            other => RequestFailure::from(other).into(),
         }
     }
 }
@@ -133,17 +132,11 @@ impl IntoResponse for Refusal {
         let kind = [(header::CONTENT_TYPE, super::XML), (header::CACHE_CONTROL, "no-store")];
         let mut response = (status, kind, body).into_response();
         let headers = response.headers_mut();
-        match status {
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            // Programs that mount WebDAV folders authenticate only with Basic.
-            StatusCode::UNAUTHORIZED => {
-                let basic =
-                    HeaderValue::from_static("Basic realm=\"leasehold\", charset=\"UTF-8\"");
-                headers.insert(header::WWW_AUTHENTICATE, basic);
-            }
-            _ => {}
+        Retry::by_status(status).add_to(headers);
+        // Programs that mount WebDAV folders authenticate only with Basic.
+        if status == StatusCode::UNAUTHORIZED {
+            let basic = HeaderValue::from_static("Basic realm=\"leasehold\", charset=\"UTF-8\"");
+            headers.insert(header::WWW_AUTHENTICATE, basic);
         }
         response
     }
@@ -158,97 +151,34 @@ impl From<NoPath> for Refusal {
     }
 }
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
-        Self::new(denied.status(), basic::in_words(&denied))
+impl From<RequestFailure> for Refusal {
+    fn from(failure: RequestFailure) -> Self {
+        let failure = basic::explained(failure).advising(ADVICE);
+        Self::new(failure.status, failure.text)
     }
 }
 
-impl From<BadBody> for Refusal {
-    fn from(bad: BadBody) -> Self {
-        Self::new(bad.status(), bad.to_string())
-    }
-}
-
-impl From<TooMuch> for Refusal {
-    fn from(too_much: TooMuch) -> Self {
-        match too_much.is_own {
-            true => Self::new(StatusCode::TOO_MANY_REQUESTS, too_much.to_string()),
-            false => Self::new(StatusCode::SERVICE_UNAVAILABLE, too_much.to_string()),
-        }
-    }
-}
-
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-    }
-}
-
-impl From<content::Error> for Refusal {
-    fn from(error: content::Error) -> Self {
-        let why = error.to_string();
-        match error {
-            content::Error::Missing => Self::missing(),
-            content::Error::IsFolder
-            | content::Error::NotFolder
-            | content::Error::NotEmpty
-            | content::Error::Changed
-            | content::Error::Special => Self::conflict(why),
-            content::Error::Denied => Self::forbidden(why),
-            content::Error::TooDeep { .. } => Self::invalid(why),
-            content::Error::Full
-            | content::Error::TooMany
-            | content::Error::OverQuota { .. }
-            | content::Error::DiskLow { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, why),
-            content::Error::NoFiles | content::Error::TooManyUploads { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
-            }
-            content::Error::Broken(error) => {
-                tracing::error!(%error, "a file could not be used");
-                let why = "the file could not be read or written";
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, why)
-            }
-            content::Error::Unknown => engine::Error::Unknown.into(),
-        }
-    }
-}
+rendered!(Refusal: Denied, BadBody, TooMuch, engine::Error, content::Error);
 
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
-        match why {
-            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
-            Unreceived::Late => {
-                let why = "the body stopped arriving; nothing was changed";
-                Self::new(StatusCode::REQUEST_TIMEOUT, why)
-            }
-            Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),
-            Unreceived::Content(error) => error.into(),
-        }
+        RequestFailure::unreceived(why, "a file", "files-bytes-max").into()
     }
 }
 
 impl Refusal {
     pub(super) fn too_large(bytes_max: u64) -> Self {
-        let why = format!("a file can have at most {bytes_max} bytes (files-bytes-max)");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+        RequestFailure::too_large(bytes_max, "a file", "files-bytes-max").into()
     }
 }
 
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
         match rejection {
-            Rejection::Limit(exceeded) => match limit::met(exceeded) {
-                Met::Request(why) => {
-                    Self::invalid(format!("the lock or its owner is out of bounds: {why}"))
-                }
-                Met::Room(why) => Self::new(StatusCode::TOO_MANY_REQUESTS, why),
-            },
-            Rejection::Maintenance => {
-                let why = "the server is in maintenance: no lock can be acquired";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+            Rejection::Limit(exceeded) => {
+                RequestFailure::limited(exceeded, "the lock or its owner is out of bounds").into()
             }
-            other => Self::conflict(in_words(&other)),
+            other => RequestFailure::from(other).into(),
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use leasehold_auth::{Caller, Permitted};
 use leasehold_base::calendar;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use leasehold_engine::Secrets;
 
 use super::active::{self, Active, covering};
 use super::error::Refusal;
@@ -17,13 +16,17 @@ use super::property::{Dead, Name, Names, Properties};
 use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::content::{Facts, FilePath, Found, Reach, ToRead};
 use crate::dialect::files::condition;
+use crate::http::answers::Sending;
+use crate::http::pieces::{BrokenOff, Outlet, PIECE_BYTES};
+use crate::http::shares::Client;
 
 /// Maximum number of entries that are read from a folder at a time.
 const PAGE: usize = 500;
 /// Maximum properties that one request names.
 const NAMES_MAX: usize = 256;
-/// A response is sent in pieces of about this many bytes.
-const PIECE_BYTES: usize = 64 * 1024;
+/// Approximate maximum bytes of the locks that are shown for one file or folder. There can be thousands of shared
+/// locks, each with an `owner` of several kilobytes.
+const LOCKS_BYTES_MAX: usize = 64 * 1024;
 /// The properties that the server computes. Quota properties are not in this list: only requests that name them get
 /// them.
 const LIVE: [&str; 9] = [
@@ -42,7 +45,7 @@ const SUPPORTED: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><
 
 /// The properties that a request wants.
 #[derive(Clone, Debug)]
-enum Wanted {
+enum PropertyRequest {
     /// All properties, and in addition these.
     All(Vec<Name>),
     /// The names of all properties, without values.
@@ -51,20 +54,22 @@ enum Wanted {
     These(Vec<Name>),
 }
 
-impl Wanted {
+impl PropertyRequest {
     fn wants(&self, live: &str) -> bool {
         match self {
-            Wanted::All(_) => true,
-            Wanted::Names => false,
-            Wanted::These(names) => names.iter().any(|name| name.is_dav() && name.name == live),
+            PropertyRequest::All(_) => true,
+            PropertyRequest::Names => false,
+            PropertyRequest::These(names) => {
+                names.iter().any(|name| name.is_dav() && name.name == live)
+            }
         }
     }
 
     /// Returns whether the stored properties of clients have to be read.
     fn wants_dead(&self) -> bool {
         match self {
-            Wanted::All(_) | Wanted::Names => true,
-            Wanted::These(names) => names.iter().any(|name| {
+            PropertyRequest::All(_) | PropertyRequest::Names => true,
+            PropertyRequest::These(names) => names.iter().any(|name| {
                 !name.is_dav() || !LIVE.contains(&&*name.name) || name.name == "displayname"
             }),
         }
@@ -72,7 +77,7 @@ impl Wanted {
 }
 
 /// A file or folder with the data that was read for the response.
-struct Seen {
+struct ListedResource {
     path: FilePath,
     facts: Option<Facts>,
     modified_ms: i64,
@@ -85,7 +90,7 @@ pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let path = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
     let body = dav.read(body).await?;
     let wanted = match body.is_empty() {
-        true => Wanted::All(Vec::new()),
+        true => PropertyRequest::All(Vec::new()),
         false => wanted(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?,
     };
     let looked = path.clone();
@@ -107,9 +112,9 @@ pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
             "PROPFIND of a folder needs the header Depth with 0 or 1; send one request per folder";
         return Err(Refusal::forbidden(why).named("propfind-finite-depth"));
     }
-    let mut look = Look { dav: dav.clone(), caller: asked.caller.clone(), wanted };
+    let mut look = FolderListing { dav: dav.clone(), caller: asked.caller.clone(), wanted };
     let locks = match look.wanted.wants("lockdiscovery") {
-        true => covering(dav, &asked.caller, &asked.path).await?,
+        true => first(covering(dav, &asked.caller, &asked.path, &Secrets::default()).await?),
         false => Vec::new(),
     };
     let modified_ms = facts.as_ref().map_or(modified_ms.unwrap_or(0), |facts| facts.modified_ms);
@@ -120,7 +125,8 @@ pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
     );
     let headers = [(header::CONTENT_TYPE, XML), (header::CACHE_CONTROL, "no-store")];
     let body = if is_folder && depth == Some(Depth::One) {
-        look.members(text, path, locks)
+        let sending = dav.app.answers.long(&Client::of_request(&dav.app, &asked.parts))?;
+        look.members(sending, text, path, locks)
     } else {
         text.push_str(END);
         Body::from(text)
@@ -128,85 +134,101 @@ pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
     Ok((StatusCode::MULTI_STATUS, headers, body).into_response())
 }
 
-const END: &str = "</D:multistatus>\n";
-
-struct Look {
-    dav: Dav,
-    caller: Caller,
-    wanted: Wanted,
+/// Returns the first locks, as many as a response shows for one file or folder, and at least one.
+fn first(mut locks: Vec<Active>) -> Vec<Active> {
+    let mut n_bytes = 0;
+    let n_shown = locks.iter().take_while(|active| {
+        let is_shown = n_bytes < LOCKS_BYTES_MAX;
+        n_bytes += active.n_bytes();
+        is_shown
+    });
+    locks.truncate(n_shown.count());
+    locks
 }
 
-impl Look {
+const END: &str = "</D:multistatus>\n";
+
+struct FolderListing {
+    dav: Dav,
+    caller: Caller,
+    wanted: PropertyRequest,
+}
+
+impl FolderListing {
     /// Returns the rest of the response: the entries of the folder, one page at a time, so that they are never in
     /// memory as a whole.
-    fn members(mut self, head: String, folder: Permitted<ToRead>, locks: Vec<Active>) -> Body {
-        let (sender, receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
-        tokio::spawn(async move {
-            let mut text = head;
-            let mut after = None;
-            loop {
-                let listed = self.page(&folder, after, &locks, (&mut text, &sender)).await;
-                let (next, is_over) = match listed {
-                    Ok(Some(listed)) => listed,
-                    // The client has disconnected.
-                    Ok(None) => return,
-                    Err(why) => {
-                        // The response ends with an error, so the client can see that it is incomplete.
-                        let _ = sender.send(Err(std::io::Error::other(format!("{why:?}")))).await;
-                        return;
-                    }
-                };
-                after = next;
-                if is_over {
-                    text.push_str(END);
-                }
-                let piece = std::mem::take(&mut text);
-                let is_gone = !piece.is_empty() && sender.send(Ok(piece.into())).await.is_err();
-                if is_gone || is_over {
-                    return;
-                }
-            }
-        });
-        Body::from_stream(ReceiverStream::new(receiver))
+    fn members(
+        self,
+        sending: Sending,
+        head: String,
+        folder: Permitted<ToRead>,
+        locks: Vec<Active>,
+    ) -> Body {
+        Outlet::body(sending, |outlet| self.send_members(outlet, head, folder, locks))
     }
 
+    /// If an error occurs, the response ends early, so the client can see that it is incomplete.
+    async fn send_members(
+        mut self,
+        mut outlet: Outlet,
+        mut text: String,
+        folder: Permitted<ToRead>,
+        locks: Vec<Active>,
+    ) -> Result<(), BrokenOff> {
+        let mut after = None;
+        loop {
+            let (next, has_more) =
+                self.page(&folder, after, &locks, (&mut text, &mut outlet)).await?;
+            if !has_more {
+                text.push_str(END);
+                outlet.send(text.into()).await?;
+                return outlet.room().await;
+            }
+            after = next;
+        }
+    }
+
+    /// Appends the next entries to the text, and sends it each time it is long enough. Returns the name of the last
+    /// entry, and whether there are more.
     async fn page(
         &mut self,
         folder: &Permitted<ToRead>,
         after: Option<String>,
         locks: &[Active],
-        (text, sender): (&mut String, &mpsc::Sender<Result<Bytes, std::io::Error>>),
-    ) -> Result<Option<(Option<String>, bool)>, Refusal> {
+        (text, outlet): (&mut String, &mut Outlet),
+    ) -> Result<(Option<String>, bool), BrokenOff> {
         let asked = folder.clone();
         let listed =
             self.dav.store.blocking(move |content| content.list(&asked, after.as_deref(), PAGE));
-        let listed = listed.await?;
+        let listed = listed.await.map_err(|_| BrokenOff)?;
         let path: &FilePath = folder;
         let inherited: Vec<_> = locks.iter().filter(|active| active.is_deep()).cloned().collect();
         // In most folders nothing is locked. Then the locks of the entries need not be read one by one.
         let is_locked = self.wanted.wants("lockdiscovery")
-            && active::is_any_inside(&self.dav, &self.caller, path).await?;
+            && active::is_any_inside(&self.dav, &self.caller, path).await.map_err(|_| BrokenOff)?;
         for entry in &listed.entries {
             let Some(child) = path.child(&entry.name) else { continue };
             let mut locks = inherited.clone();
             if is_locked {
                 let of = active::governing(&self.dav.app, &child, Reach::Itself);
-                locks.extend(active::on_node(&self.dav, &self.caller, &child, &of).await?);
+                let own =
+                    active::on_node(&self.dav, &self.caller, &child, (&of, &Secrets::default()))
+                        .await;
+                locks.extend(own.map_err(|_| BrokenOff)?);
             }
+            let locks = first(locks);
             let seen = self.seen(child, entry.facts.clone(), entry.modified_ms, locks).await;
             match seen {
                 Ok(seen) => text.push_str(&self.render(&seen)),
                 // The entry was removed in the meantime.
                 Err(why) if why.status() == StatusCode::NOT_FOUND => {}
-                Err(why) => return Err(why),
+                Err(_) => return Err(BrokenOff),
             }
-            if text.len() >= PIECE_BYTES
-                && sender.send(Ok(std::mem::take(text).into())).await.is_err()
-            {
-                return Ok(None);
+            if text.len() >= PIECE_BYTES {
+                outlet.send(std::mem::take(text).into()).await?;
             }
         }
-        Ok(Some((listed.entries.last().map(|entry| entry.name.clone()), !listed.has_more)))
+        Ok((listed.entries.last().map(|entry| entry.name.clone()), listed.has_more))
     }
 
     async fn seen(
@@ -215,27 +237,27 @@ impl Look {
         facts: Option<Facts>,
         modified_ms: i64,
         locks: Vec<Active>,
-    ) -> Result<Seen, Refusal> {
+    ) -> Result<ListedResource, Refusal> {
         let mut dead = Properties::default();
         if self.wanted.wants_dead() {
             let asked = self.caller.permit(ToRead::new(&self.dav.app, path.clone()))?;
             let bytes = self.dav.store.blocking(move |content| content.properties(&asked)).await?;
             dead = Properties::parse(&bytes);
         }
-        Ok(Seen { path, facts, modified_ms, dead, locks })
+        Ok(ListedResource { path, facts, modified_ms, dead, locks })
     }
 
-    fn render(&self, seen: &Seen) -> String {
+    fn render(&self, seen: &ListedResource) -> String {
         let (mut there, mut missing) = (String::new(), String::new());
         let dead: HashMap<&Name, &Dead> =
             seen.dead.0.iter().map(|dead| (&dead.name, dead)).collect();
         match &self.wanted {
-            Wanted::Names => {
+            PropertyRequest::Names => {
                 let live = LIVE.iter().filter(|name| self.live(seen, name).is_some());
                 live.for_each(|name| there.push_str(&Name::dav(name).render()));
                 seen.dead.0.iter().for_each(|dead| there.push_str(&dead.name.render()));
             }
-            Wanted::All(more) => {
+            PropertyRequest::All(more) => {
                 for name in LIVE {
                     if !dead.contains_key(&Name::dav(name))
                         && let Some(value) = self.live(seen, name)
@@ -249,7 +271,7 @@ impl Look {
                 let more = more.filter(|name| !dead.contains_key(name));
                 more.for_each(|name| self.one((seen, &dead), name, &mut there, &mut missing));
             }
-            Wanted::These(names) => {
+            PropertyRequest::These(names) => {
                 let names = names.iter();
                 names.for_each(|name| self.one((seen, &dead), name, &mut there, &mut missing));
             }
@@ -269,7 +291,7 @@ impl Look {
 
     fn one(
         &self,
-        (seen, dead): (&Seen, &HashMap<&Name, &Dead>),
+        (seen, dead): (&ListedResource, &HashMap<&Name, &Dead>),
         name: &Name,
         there: &mut String,
         missing: &mut String,
@@ -285,7 +307,7 @@ impl Look {
     }
 
     /// Returns a property that the server computes, as an XML element.
-    fn live(&self, seen: &Seen, name: &str) -> Option<String> {
+    fn live(&self, seen: &ListedResource, name: &str) -> Option<String> {
         let facts = seen.facts.as_ref();
         let value = match name {
             "creationdate" => calendar::to_seconds(seen.modified_ms),
@@ -318,20 +340,20 @@ pub(super) fn propstat(properties: &str, status: &str) -> String {
     )
 }
 
-fn wanted(document: &roxmltree::Document<'_>) -> Result<Wanted, Refusal> {
+fn wanted(document: &roxmltree::Document<'_>) -> Result<PropertyRequest, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "propfind") {
         return Err(Refusal::invalid("the body of PROPFIND must be a propfind element of DAV:"));
     }
     if let Some(these) = xml::child(root, "prop") {
-        return Ok(Wanted::These(names(these)?));
+        return Ok(PropertyRequest::These(names(these)?));
     }
     if xml::child(root, "propname").is_some() {
-        return Ok(Wanted::Names);
+        return Ok(PropertyRequest::Names);
     }
     if xml::child(root, "allprop").is_some() {
         let more = xml::child(root, "include").map(names).transpose()?;
-        return Ok(Wanted::All(more.unwrap_or_default()));
+        return Ok(PropertyRequest::All(more.unwrap_or_default()));
     }
     Err(Refusal::invalid("propfind needs prop, propname or allprop"))
 }

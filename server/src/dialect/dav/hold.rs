@@ -5,9 +5,11 @@ use std::collections::HashSet;
 
 use leasehold_auth::{Caller, Permitted};
 use leasehold_core::{LockKey, Owner, Timestamp};
-use leasehold_engine::Undelivered;
+use leasehold_engine::{Secrets, Undelivered};
 
-use super::active::{Active, Covered, covering, governing, new_secret, on_node};
+use super::active::{
+    Active, Covered, covering, governing, is_token, new_secret, note_wrong_token, on_node, secrets,
+};
 use super::condition::{If, Wanted};
 use super::error::Refusal;
 use super::place;
@@ -49,8 +51,10 @@ impl Hold {
         targets: &[Target],
     ) -> Result<Self, Refusal> {
         let conditions = conditions(asked)?;
-        check(dav, asked, &conditions).await?;
+        let checked = check(dav, asked, &conditions).await;
         let shown = shown(dav, asked, &conditions, targets).await?;
+        note_foreign_token(dav, asked, &conditions, &shown).await;
+        checked?;
         let app = &dav.app;
         let needed = targets.iter().fold(Extent::none(app), |needed, target| {
             let Target { path, reach, is_member } = target;
@@ -214,8 +218,9 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
         return Ok(());
     }
     // Several lists can be about the same file, so the facts are kept.
-    let mut known: Vec<Known> = Vec::new();
+    let mut known: Vec<ResourceFacts> = Vec::new();
     let mut is_gone = false;
+    let secrets = secrets(conditions.tokens());
     for list in &conditions.lists {
         let about = match &list.about {
             Some(address) => match place::resource(address, &asked.parts.headers) {
@@ -233,13 +238,13 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
                 return Err(Refusal::invalid(why));
             }
             None => {
-                known.push(Known { path: about, tokens: None, tag: None });
+                known.push(ResourceFacts { path: about, tokens: None, tag: None });
                 known.len() - 1
             }
         };
         let mut holds = true;
         for term in &list.terms {
-            let is_so = known[at].is(dav, &asked.caller, &term.wanted).await?;
+            let is_so = known[at].is(dav, &asked.caller, (&term.wanted, &secrets)).await?;
             if is_so == term.is_not {
                 is_gone |= matches!(&term.wanted, Wanted::Token(_)) && !term.is_not;
                 holds = false;
@@ -261,18 +266,23 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
 }
 
 /// The facts about a file or folder that the header `If` names: looked up once, and only if needed.
-struct Known {
+struct ResourceFacts {
     path: FilePath,
     tokens: Option<HashSet<String>>,
     tag: Option<Option<String>>,
 }
 
-impl Known {
-    async fn is(&mut self, dav: &Dav, caller: &Caller, wanted: &Wanted) -> Result<bool, Refusal> {
+impl ResourceFacts {
+    async fn is(
+        &mut self,
+        dav: &Dav,
+        caller: &Caller,
+        (wanted, secrets): (&Wanted, &Secrets),
+    ) -> Result<bool, Refusal> {
         Ok(match wanted {
             Wanted::Token(token) => {
                 if self.tokens.is_none() {
-                    let all = covering(dav, caller, &self.path).await?;
+                    let all = covering(dav, caller, &self.path, secrets).await?;
                     self.tokens = Some(all.iter().map(Active::token).collect());
                 }
                 self.tokens.as_ref().is_some_and(|all| all.contains(token))
@@ -299,6 +309,15 @@ async fn tag_of(dav: &Dav, caller: &Caller, path: &FilePath) -> Result<Option<St
     })
 }
 
+/// Writes to the audit files that a write showed a token with which its caller holds no lock on any target.
+async fn note_foreign_token(dav: &Dav, asked: &Asked, conditions: &If, shown: &[Active]) {
+    let is_own = |token: &&str| shown.iter().any(|active| active.token() == **token);
+    let token = conditions.tokens().find(|token| is_token(token) && !is_own(token));
+    if let Some(token) = token {
+        note_wrong_token(dav, &asked.caller, &asked.path, ("write", token)).await;
+    }
+}
+
 /// Returns the caller's locks on the targets whose tokens the request shows.
 async fn shown(
     dav: &Dav,
@@ -311,11 +330,12 @@ async fn shown(
     if tokens.is_empty() {
         return Ok(shown);
     }
+    let secrets = secrets(tokens.iter().copied());
     for target in targets {
-        let mut found = covering(dav, &asked.caller, &target.path).await?;
+        let mut found = covering(dav, &asked.caller, &target.path, &secrets).await?;
         if let Some(parent) = target.path.parent().filter(|_| target.is_member) {
             let of = governing(&dav.app, &target.path, Reach::Itself);
-            found.extend(on_node(dav, &asked.caller, &parent, &of).await?);
+            found.extend(on_node(dav, &asked.caller, &parent, (&of, &secrets)).await?);
         }
         for active in found {
             let token = active.token();

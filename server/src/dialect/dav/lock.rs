@@ -10,7 +10,7 @@ use leasehold_core::{Extend, Limits, Span};
 use leasehold_engine::Undelivered;
 use roxmltree::Node;
 
-use super::active::{Active, Note, covering, governing, new_secret, note_wrong_token};
+use super::active::{Active, Note, covering, governing, new_secret, note_wrong_token, secrets};
 use super::error::Refusal;
 use super::hold::{self, Hold};
 use super::place::href;
@@ -25,7 +25,7 @@ use crate::door;
 const OWNER_CHARS: usize = 64;
 
 /// The lock that a client requests.
-struct Wanted {
+struct RequestedLock {
     scope: Scope,
     /// The `owner` element of the client, as XML and as text.
     owner: Option<(String, String)>,
@@ -101,7 +101,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
 async fn take(
     dav: &Dav,
     asked: &Asked,
-    wanted: &Wanted,
+    wanted: &RequestedLock,
     (reach, extent): (Reach, &Extent),
     ttl: Span,
 ) -> Result<(Grip, Option<Undelivered>), Refusal> {
@@ -203,7 +203,7 @@ pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
     let token =
         token.to_str().ok().and_then(|text| text.trim().strip_prefix('<')?.strip_suffix('>'));
     let token = token.ok_or_else(|| Refusal::invalid("Lock-Token must be <TOKEN>"))?;
-    let all = covering(dav, &asked.caller, &asked.path).await?;
+    let all = covering(dav, &asked.caller, &asked.path, &secrets([token])).await?;
     let found = all.into_iter().find(|active| active.token() == token);
     if !found.as_ref().is_some_and(|active| active.is_usable(&asked.caller)) {
         note_wrong_token(dav, &asked.caller, &asked.path, ("release", token)).await;
@@ -223,7 +223,7 @@ pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
 
 /// Returns the caller's lock with this token, if it covers the requested path.
 async fn own(dav: &Dav, asked: &Asked, token: &str) -> Result<Option<Active>, Refusal> {
-    let all = covering(dav, &asked.caller, &asked.path).await?;
+    let all = covering(dav, &asked.caller, &asked.path, &secrets([token])).await?;
     let is_own = |active: &Active| active.token() == token && active.is_usable(&asked.caller);
     Ok(all.into_iter().find(is_own))
 }
@@ -238,7 +238,7 @@ fn shown(dav: &Dav, status: StatusCode, active: &Active) -> Response {
     (status, headers, body).into_response()
 }
 
-fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Wanted, Refusal> {
+fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<RequestedLock, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "lockinfo") {
         return Err(Refusal::invalid("the body of LOCK must be a lockinfo element of DAV:"));
@@ -255,7 +255,7 @@ fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Wanted
         return Err(Refusal::invalid("lockinfo needs locktype with write"));
     }
     let owner = xml::child(root, "owner").map(|owner| named(owner, bytes_max)).transpose()?;
-    Ok(Wanted { scope, owner })
+    Ok(RequestedLock { scope, owner })
 }
 
 fn named(owner: Node<'_, '_>, bytes_max: usize) -> Result<(String, String), Refusal> {

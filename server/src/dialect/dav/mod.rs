@@ -27,7 +27,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use leasehold_auth::{Caller, Denied, Permitted};
+use leasehold_auth::{Caller, Permitted};
 use leasehold_core::Span;
 use leasehold_engine as engine;
 
@@ -37,6 +37,7 @@ use super::files::read::{self, Unserved};
 use super::query;
 use crate::app::App;
 use crate::content::{FilePath, Found, Store, ToRead};
+use crate::dialect::RequestFailure;
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use crate::http::shares::Client;
@@ -257,6 +258,6 @@ async fn to_completion<T: Send + 'static>(
 }
 
 /// Renders a request that was denied as an error response of this dialect.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    Refusal::from(denied).into_response()
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    Refusal::from(failure).into_response()
 }

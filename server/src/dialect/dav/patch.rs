@@ -19,16 +19,16 @@ const SETTABLE: [&str; 2] = ["displayname", "getcontentlanguage"];
 const STEPS_MAX: usize = 1000;
 
 /// One step of a change.
-enum Step {
+enum PropertyStep {
     Set(Dead),
     Remove(Name),
 }
 
-impl Step {
+impl PropertyStep {
     fn name(&self) -> &Name {
         match self {
-            Step::Set(dead) => &dead.name,
-            Step::Remove(name) => name,
+            PropertyStep::Set(dead) => &dead.name,
+            PropertyStep::Remove(name) => name,
         }
     }
 
@@ -48,7 +48,7 @@ pub(super) async fn patch(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let is_folder = matches!(found, Found::Folder);
     let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: false };
     let mut hold = Hold::take(dav, &asked, &[target]).await?;
-    let is_allowed = steps.iter().all(Step::is_allowed);
+    let is_allowed = steps.iter().all(PropertyStep::is_allowed);
     let answer = answer(&href(&asked.path, is_folder), &steps, is_allowed);
     let dav = dav.clone();
     to_completion(async move {
@@ -58,8 +58,8 @@ pub(super) async fn patch(dav: &Dav, asked: Asked, body: Body) -> Answer {
                 let mut all = Properties::parse(&content.properties(&path.to_read())?);
                 for step in steps {
                     match step {
-                        Step::Set(dead) => all.set(dead),
-                        Step::Remove(name) => all.remove(&name),
+                        PropertyStep::Set(dead) => all.set(dead),
+                        PropertyStep::Remove(name) => all.remove(&name),
                     }
                 }
                 let bytes = all.to_bytes();
@@ -86,7 +86,7 @@ fn too_much(n_max: usize) -> Refusal {
 }
 
 /// Renders the response: either all steps succeeded, or it names the forbidden ones and the others were not done.
-fn answer(href: &str, steps: &[Step], is_allowed: bool) -> String {
+fn answer(href: &str, steps: &[PropertyStep], is_allowed: bool) -> String {
     let names = |wanted: bool| -> String {
         let steps = steps.iter().filter(|step| step.is_allowed() == wanted);
         steps.map(|step| step.name().render()).collect()
@@ -104,7 +104,10 @@ fn answer(href: &str, steps: &[Step], is_allowed: bool) -> String {
     )
 }
 
-fn steps(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Vec<Step>, Refusal> {
+fn steps(
+    document: &roxmltree::Document<'_>,
+    bytes_max: usize,
+) -> Result<Vec<PropertyStep>, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "propertyupdate") {
         let why = "the body of PROPPATCH must be a propertyupdate element of DAV:";
@@ -124,9 +127,9 @@ fn steps(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Vec<Ste
                 true => {
                     let xml = xml::render(property, n_left).ok_or_else(|| too_much(bytes_max))?;
                     n_left -= xml.len();
-                    Step::Set(Dead { name, xml })
+                    PropertyStep::Set(Dead { name, xml })
                 }
-                false => Step::Remove(name),
+                false => PropertyStep::Remove(name),
             });
         }
     }

@@ -16,7 +16,7 @@ pub(super) const ATTRIBUTES_MAX: usize = 32;
 
 /// Checks that the parser can read a document in linear time.
 pub(super) fn check(text: &str, depth_max: usize) -> Result<(), String> {
-    let mut counts = Counts { depth_max, in_force: vec![0], n_declared: 0 };
+    let mut counts = Declarations { depth_max, in_force: vec![0], n_declared: 0 };
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|byte| *byte == b'<') {
         rest = &rest[at..];
@@ -51,14 +51,14 @@ fn end(text: &[u8], from: usize, end: &[u8]) -> Option<usize> {
     Some(from + at + end.len())
 }
 
-struct Counts {
+struct Declarations {
     depth_max: usize,
     /// The declarations in force at the top, and in each open element.
     in_force: Vec<usize>,
     n_declared: usize,
 }
 
-impl Counts {
+impl Declarations {
     fn open(&mut self, tag: &Tag) -> Result<(), String> {
         if tag.n_attributes > ATTRIBUTES_MAX {
             return Err(format!(

@@ -49,7 +49,7 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
 }
 
 /// Source and target of `COPY` and `MOVE`.
-struct Way {
+struct Transfer {
     to: FilePath,
     /// The source is a folder.
     is_folder: bool,
@@ -59,7 +59,7 @@ struct Way {
     _admitted: Option<Sending>,
 }
 
-impl Way {
+impl Transfer {
     async fn of(dav: &Dav, asked: &Asked, is_copy: bool) -> Result<Self, Refusal> {
         let (to, says_folder) = place::destination(&asked.parts)?;
         let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
@@ -118,7 +118,7 @@ pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
         Some(Depth::Zero) => false,
         Some(Depth::One) => return Err(Refusal::invalid("Depth of COPY must be 0 or infinity")),
     };
-    let way = Way::of(dav, &asked, true).await?;
+    let way = Transfer::of(dav, &asked, true).await?;
     if way.is_folder && is_deep {
         check_members(dav, &asked.caller, Right::FilesRead, &asked.path).await?;
     }
@@ -154,7 +154,7 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
     }
     not_root(&asked.path)?;
     let from = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
-    let way = Way::of(dav, &asked, false).await?;
+    let way = Transfer::of(dav, &asked, false).await?;
     if way.is_folder {
         check_members(dav, &asked.caller, Right::FilesWrite, &asked.path).await?;
     }

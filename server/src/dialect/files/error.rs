@@ -1,19 +1,18 @@
-//! Error responses: converts all errors to a status and a body.
+//! Error responses: renders a failure as a status and a body, and adds the errors that only this protocol has.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Denied;
-use leasehold_core::{Exceeded, Rejection};
+use leasehold_core::Rejection;
 use leasehold_engine as engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire::Locked;
 use crate::content::{self, NoPath, Unreceived};
+use crate::dialect::failure::{RequestFailure, Retry, rendered};
 use crate::dialect::grip::Obstacle;
-use crate::dialect::limit::{self, Met};
-use crate::dialect::rejection::in_words;
 use crate::http::answers::TooMuch;
 
 const BAD_SESSION: &str = "Invalid session";
@@ -86,25 +85,15 @@ impl Refusal {
 
     /// Returns the error for a body that is larger than the maximum file size.
     pub(super) fn too_large(bytes_max: u64) -> Self {
-        let message = format!("a file can have at most {bytes_max} bytes (files-bytes-max)");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", message)
-    }
-
-    /// Returns the error for content that cannot be stored for lack of space.
-    fn no_room(message: String) -> Self {
-        Self::new(StatusCode::INSUFFICIENT_STORAGE, "Insufficient storage", message)
+        RequestFailure::too_large(bytes_max, "a file", "files-bytes-max").into()
     }
 
     /// Returns the error for a file that was removed after the request began.
-    pub(super) fn removed_meanwhile() -> Self {
-        Self::conflict(
+    pub(super) fn removed_in_the_meantime() -> Self {
+        RequestFailure::conflict(
             "the file was removed in the meantime; nothing was changed, repeat the request",
         )
-    }
-
-    /// Returns the error for a request that conflicts with a lock or with the current files.
-    fn conflict(message: &str) -> Self {
-        Self::new(StatusCode::CONFLICT, "Conflict", message)
+        .into()
     }
 }
 
@@ -118,14 +107,9 @@ impl IntoResponse for Refusal {
         };
         let mut response = (status, [(header::CACHE_CONTROL, "no-store")], body).into_response();
         let headers = response.headers_mut();
-        match status {
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            }
-            StatusCode::UNAUTHORIZED => {
-                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            }
-            _ => {}
+        Retry::by_status(status).add_to(headers);
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }
@@ -140,102 +124,46 @@ impl From<NoPath> for Refusal {
     }
 }
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
-        let error = match denied {
-            Denied::Unauthenticated(_) => "Authentication required",
-            Denied::Forbidden(_) | Denied::Origin(_) => "Forbidden",
-            Denied::TooOften(..) => "Too many",
-            Denied::Unavailable(_) => "Unavailable",
-        };
-        Self::new(denied.status(), error, denied.to_string())
+impl From<RequestFailure> for Refusal {
+    fn from(failure: RequestFailure) -> Self {
+        let RequestFailure { status, text, .. } =
+            failure.advising("read the file before repeating it");
+        Self::new(status, title(status), text)
     }
 }
 
-impl From<TooMuch> for Refusal {
-    fn from(too_much: TooMuch) -> Self {
-        match too_much.is_own {
-            true => Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many", too_much.to_string()),
-            false => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", too_much.to_string())
-            }
-        }
+/// Returns the title of a failure that has no title of its own.
+fn title(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => "Bad request",
+        StatusCode::UNAUTHORIZED => "Authentication required",
+        StatusCode::FORBIDDEN => "Forbidden",
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::REQUEST_TIMEOUT => "Timeout",
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::PAYLOAD_TOO_LARGE => "Too large",
+        StatusCode::TOO_MANY_REQUESTS => "Too many",
+        StatusCode::INSUFFICIENT_STORAGE => "Insufficient storage",
+        StatusCode::SERVICE_UNAVAILABLE => "Unavailable",
+        _ => "Storage failed",
     }
 }
 
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        let message = match error {
-            engine::Error::Unknown => {
-                "the request might have taken effect; read the file before you repeat it"
-            }
-            engine::Error::Busy => "another process holds the database; the request had no effect",
-            engine::Error::Overloaded => {
-                "too many requests are waiting (pending-max); the request had no effect"
-            }
-            engine::Error::JournalFull => {
-                "the journal has reached journal-bytes-max; the request had no effect"
-            }
-            engine::Error::DiskFull => {
-                "the server's disk is almost full (disk-free-min); the request had no effect"
-            }
-            engine::Error::StoreFull => {
-                "etcd is almost full (etcd-quota); the request had no effect"
-            }
-            engine::Error::StoreAlarmed => {
-                "etcd has the alarm NOSPACE until it is disarmed on every member; the request had no effect"
-            }
-            engine::Error::StoreSilent => "etcd does not respond; the request had no effect",
-            engine::Error::AuditFailed => {
-                "the server cannot write the audit file (audit-failure); the request had no effect"
-            }
-            engine::Error::Stopping => "the server is stopping; the request had no effect",
-            engine::Error::NotLeading => "this server is not the leader; the request had no effect",
-        };
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
-    }
-}
+rendered!(Refusal: Denied, TooMuch, engine::Error, content::Error);
 
-impl From<content::Error> for Refusal {
-    fn from(error: content::Error) -> Self {
-        let message = error.to_string();
-        match error {
-            content::Error::Missing => Self::missing(),
-            content::Error::IsFolder
-            | content::Error::NotFolder
-            | content::Error::NotEmpty
-            | content::Error::Changed
-            | content::Error::Special => Self::conflict(&message),
-            content::Error::Denied => Self::new(StatusCode::FORBIDDEN, "Forbidden", message),
-            content::Error::TooDeep { .. } => Self::invalid(message),
-            content::Error::Full
-            | content::Error::TooMany
-            | content::Error::OverQuota { .. }
-            | content::Error::DiskLow { .. } => Self::no_room(message),
-            content::Error::NoFiles | content::Error::TooManyUploads { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
-            }
-            content::Error::Broken(error) => {
-                tracing::error!(%error, "a file could not be used");
-                let message = "the file could not be read or written";
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Storage failed", message)
-            }
-            content::Error::Unknown => engine::Error::Unknown.into(),
+/// Converts obstacles to errors that do not name the holder of the lock.
+impl From<Obstacle> for Refusal {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Rejected(rejection) => rejection.into(),
+            other => RequestFailure::from(other).into(),
         }
     }
 }
 
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
-        match why {
-            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
-            Unreceived::Late => {
-                let message = "the body stopped arriving; nothing was changed";
-                Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
-            }
-            Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),
-            Unreceived::Content(error) => error.into(),
-        }
+        RequestFailure::unreceived(why, "a file", "files-bytes-max").into()
     }
 }
 
@@ -245,35 +173,7 @@ impl From<Rejection> for Refusal {
         match rejection {
             Rejection::NoSuchSession => Self::bad_session(),
             Rejection::NotOwner | Rejection::NoSuchLease | Rejection::Ended(_) => Self::no_lock(),
-            Rejection::Limit(exceeded) => of_limit(exceeded),
-            Rejection::Maintenance => {
-                let message = "the server is in maintenance: no lock can be acquired";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
-            }
-            other => Self::conflict(in_words(&other)),
+            other => RequestFailure::from(other).into(),
         }
-    }
-}
-
-/// Converts obstacles to errors that do not name the holder of the lock.
-impl From<Obstacle> for Refusal {
-    fn from(obstacle: Obstacle) -> Self {
-        match obstacle {
-            Obstacle::Rejected(rejection) => rejection.into(),
-            Obstacle::Denied(denied) => denied.into(),
-            Obstacle::Engine(error) => error.into(),
-            Obstacle::Held(_) | Obstacle::Grace { .. } => Self::conflict("the file is locked"),
-            told @ Obstacle::TooDeep { .. } => Self::invalid(told.in_words()),
-            told @ Obstacle::Full { .. } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many", told.in_words())
-            }
-        }
-    }
-}
-
-fn of_limit(exceeded: Exceeded) -> Refusal {
-    match limit::met(exceeded) {
-        Met::Request(why) => Refusal::invalid(format!("the request is out of bounds: {why}")),
-        Met::Room(why) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many", why),
     }
 }

@@ -27,7 +27,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, delete, get};
-use leasehold_auth::{Caller, Denied, Permitted};
+use leasehold_auth::{Caller, Permitted};
 use leasehold_core::Span;
 use leasehold_engine as engine;
 use serde::Deserialize;
@@ -36,6 +36,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::Listener;
 use crate::app::{self, App};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
+use crate::dialect::RequestFailure;
 use crate::door::{self, Arrival};
 use crate::http::shares::Client;
 use error::Refusal;
@@ -265,7 +266,7 @@ async fn to_completion<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(unknown)
 }
 
-/// Renders a denied request in this dialect's error format.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    error::Refusal::from(denied).into_response()
+/// Renders a failed request in this dialect's error format.
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    error::Refusal::from(failure).into_response()
 }

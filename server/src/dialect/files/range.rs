@@ -9,7 +9,7 @@ use axum::http::header::RANGE;
 pub(super) enum Part {
     /// The whole file.
     Whole,
-    /// From the first byte to the last, both included.
+    /// The bytes from the first position to the last, both included.
     Bytes(u64, u64),
     /// The part begins after the end of the file.
     Beyond,

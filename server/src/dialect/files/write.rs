@@ -151,7 +151,7 @@ async fn under_lock<T: Send + 'static>(
     hold.secure().await?;
     if check(files, path, headers).await? && change == Change::Content {
         // The change would add the file to its folder again, and the lock for that was not acquired.
-        return Err(Refusal::removed_meanwhile());
+        return Err(Refusal::removed_in_the_meantime());
     }
     commit(files, hold, work).await
 }

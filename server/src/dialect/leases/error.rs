@@ -1,9 +1,10 @@
-//! Error responses: converts errors of the engine and rejections of the core to a status and a body.
+//! Error responses: renders a failure as a status and a body, and adds the errors that only this protocol has.
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use leasehold_api as api;
 use leasehold_auth::Denied;
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 use leasehold_engine as engine;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use super::wire;
 use crate::app::App;
+use crate::dialect::failure::{RequestFailure, Retry, rendered};
 use crate::dialect::limit::{self, Met};
 use crate::door;
 use crate::http::body::BadBody;
@@ -126,9 +128,7 @@ pub(super) fn written(app: &App, mut response: Response) -> Response {
     let (parts, body) = Json(failure).into_response().into_parts();
     *response.body_mut() = body;
     response.headers_mut().extend(parts.headers);
-    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    }
+    Retry::by_status(status).add_to(response.headers_mut());
     response
 }
 
@@ -140,34 +140,24 @@ pub(super) async fn wrong_method() -> Refusal {
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, door::NOT_ALLOWED)
 }
 
-impl From<BadBody> for Refusal {
-    fn from(bad: BadBody) -> Self {
-        let code = match &bad {
-            BadBody::NotJson(_) | BadBody::Syntax(_) => Code::InvalidJson,
+impl From<RequestFailure> for Refusal {
+    fn from(failure: RequestFailure) -> Self {
+        let code = match failure.code {
+            api::Code::InvalidJson | api::Code::UnsupportedMediaType => Code::InvalidJson,
+            api::Code::Unauthenticated => Code::OwnerTokenRequired,
+            api::Code::Forbidden | api::Code::OriginNotAllowed => Code::Forbidden,
+            api::Code::LimitReached => Code::LimitReached,
+            api::Code::NotFound => Code::NotFound,
+            api::Code::Internal => Code::InternalError,
+            _ if failure.status == StatusCode::SERVICE_UNAVAILABLE => Code::Unavailable,
             _ => Code::InvalidRequest,
         };
-        Self::new(bad.status(), code, bad.to_string())
+        Self::new(failure.status, code, failure.text)
     }
 }
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
-        let code = match denied {
-            Denied::Unauthenticated(_) => Code::OwnerTokenRequired,
-            Denied::Forbidden(_) | Denied::Origin(_) => Code::Forbidden,
-            Denied::TooOften(..) => Code::LimitReached,
-            Denied::Unavailable(_) => Code::Unavailable,
-        };
-        Self::new(denied.status(), code, denied.to_string())
-    }
-}
-
-/// After any engine error, the client can repeat the request with the same `request_id`.
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable, error.to_string())
-    }
-}
+// After any engine error, the client can repeat the request with the same `request_id`.
+rendered!(Refusal: BadBody, Denied, engine::Error);
 
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
@@ -195,10 +185,7 @@ impl From<Rejection> for Refusal {
                 conflict(Code::RequestIdConflict, "request_id was used for another request")
             }
             Rejection::Limit(exceeded) => of_limit(exceeded),
-            Rejection::Maintenance => {
-                let why = "the server is in maintenance: no lock can be acquired";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable, why)
-            }
+            Rejection::Maintenance => RequestFailure::from(rejection).into(),
             Rejection::TokensExhausted => conflict(
                 Code::LimitReached,
                 "this lock has used every fencing token there is; use another lock name",
@@ -230,7 +217,6 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
         (Limit::RequestId, Met::Request(why)) => invalid("request_id", why),
         (Limit::Reason, Met::Request(why)) => invalid("reason", why),
         (Limit::Ttl, Met::Request(why)) => Refusal::ttl(format!("ttl_seconds: {why}")),
-        (_, Met::Request(why)) => Refusal::invalid(format!("the request is out of bounds: {why}")),
-        (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why),
+        _ => RequestFailure::from(Rejection::Limit(exceeded)).into(),
     }
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Router, middleware};
-use leasehold_auth::Denied;
 
 use super::Listener;
 use crate::app::App;
+use crate::dialect::RequestFailure;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["leases", "locks", "health"];
@@ -64,7 +64,7 @@ fn ours(router: Router<App>, app: &App) -> Router<App> {
         .layer(middleware::map_response_with_state(app.clone(), error::write))
 }
 
-/// Renders a denied request in this dialect's error format.
-pub(super) fn refuse(app: &App, denied: Denied) -> Response {
-    error::written(app, error::Refusal::from(denied).into_response())
+/// Renders a failed request in this dialect's error format.
+pub(super) fn render(app: &App, failure: RequestFailure) -> Response {
+    error::written(app, error::Refusal::from(failure).into_response())
 }

@@ -43,14 +43,14 @@ impl Way {
 }
 
 /// How clients reach the transfers of a batch.
-struct Address<'a> {
+struct TransferUrls<'a> {
     lfs: &'a Lfs,
     caller: &'a Caller,
     base: String,
     way: Way,
 }
 
-impl<'a> Address<'a> {
+impl<'a> TransferUrls<'a> {
     fn of(lfs: &'a Lfs, caller: &'a Caller, way: Way, parts: &Parts) -> Result<Self, Refusal> {
         let base = base(lfs, caller, parts)
             .ok_or_else(|| Refusal::invalid("the request has no Host header"))?;
@@ -102,12 +102,12 @@ pub(super) async fn batch(lfs: &Lfs, asked: Asked) -> Answer {
     if way == Way::Up {
         caller.permit(repository.to_write(&Oid::of_nothing()))?;
     }
-    let address = Address::of(lfs, &caller, way, &parts)?;
+    let address = TransferUrls::of(lfs, &caller, way, &parts)?;
     let mut wanted = Vec::new();
     for object in request.objects {
         let oid = Oid::parse(&object.oid);
         let path = oid.as_ref().map(|oid| caller.permit(repository.to_read(oid))).transpose()?;
-        wanted.push(Wanted { object, oid: oid.zip(path) });
+        wanted.push(RequestedObject { object, oid: oid.zip(path) });
     }
     let bytes_max = lfs.app.dialect.lfs.object_bytes_max;
     let planned = lfs.store.blocking(move |content| plan(content, way, wanted, bytes_max)).await?;
@@ -132,7 +132,7 @@ fn check(request: &BatchRequest) -> Result<(), Refusal> {
 }
 
 /// A requested object, and its path in the store if its id is valid.
-struct Wanted {
+struct RequestedObject {
     object: Object,
     oid: Option<(Oid, Permitted<ToRead>)>,
 }
@@ -148,12 +148,12 @@ enum Plan {
 fn plan(
     content: &dyn Content,
     way: Way,
-    wanted: Vec<Wanted>,
+    wanted: Vec<RequestedObject>,
     bytes_max: u64,
 ) -> Result<Vec<(Object, Plan)>, content::Error> {
     let mut n_bytes = 0;
     let mut planned = Vec::new();
-    for Wanted { object, oid } in wanted {
+    for RequestedObject { object, oid } in wanted {
         let plan = match oid.zip(u64::try_from(object.size).ok()) {
             None => {
                 let why = "oid must be 64 lower-case hexadecimal digits, and size not negative";

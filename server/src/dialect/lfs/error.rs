@@ -1,6 +1,6 @@
-//! Error responses: converts all errors to a status and a message, which is all that git-lfs prints.
+//! Error responses: renders a failure as a status and a message, which is all that git-lfs prints.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Denied;
 use leasehold_core::{Limit, Rejection};
@@ -10,9 +10,16 @@ use serde::Serialize;
 
 use super::wire::{self, LockShown};
 use crate::content::{self, Unreceived};
+use crate::dialect::failure::{RequestFailure, Retry, rendered};
 use crate::dialect::{basic, native};
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
+
+/// What a client does after a request that might have taken effect. This protocol has no request ids.
+const ADVICE: &str = "list the locks and objects before repeating it";
+/// What clients send, and the setting that limits its size.
+const OBJECT: &str = "an object";
+const OBJECT_MAX: &str = "lfs-object-bytes-max";
 
 /// Makes git-lfs ask for a user name and a password, which it then sends with every request.
 const ASK: (&str, HeaderValue) =
@@ -98,9 +105,7 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = wire::answer(self.status, self.failure);
         let headers = response.headers_mut();
-        if self.is_passing {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
+        Retry(self.is_passing).add_to(headers);
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(ASK.0, ASK.1);
         }
@@ -108,40 +113,30 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl From<native::Refusal> for Refusal {
-    fn from(refusal: native::Refusal) -> Self {
-        let (status, message, is_passing) = refusal.into_parts();
-        Self { is_passing, ..Self::new(status, message) }
+/// With the native dialect's messages.
+impl From<RequestFailure> for Refusal {
+    fn from(failure: RequestFailure) -> Self {
+        let failure = basic::explained(failure).advising(ADVICE);
+        let is_passing = failure.is_retryable();
+        Self { is_passing, ..Self::new(failure.status, failure.text) }
     }
 }
 
-/// Converts errors for which the native dialect's message fits.
-macro_rules! plain {
-    ($($why:ty),*) => {$(
-        impl From<$why> for Refusal {
-            fn from(why: $why) -> Self {
-                native::Refusal::from(why).into()
-            }
-        }
-    )*};
-}
+rendered!(Refusal: Denied, TooMuch, engine::Error);
 
-plain!(engine::Error, content::Error, TooMuch);
-
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
-        let why = basic::in_words(&denied);
-        native::Refusal::from(denied).saying(why).into()
+impl From<content::Error> for Refusal {
+    fn from(error: content::Error) -> Self {
+        RequestFailure::of_kept(error).into()
     }
 }
 
 impl From<BadBody> for Refusal {
     fn from(bad: BadBody) -> Self {
-        let why = match &bad {
+        let text = match &bad {
             BadBody::NotJson(kind) => format!("Content-Type must be {}, got {kind}", wire::KIND),
             other => other.to_string(),
         };
-        native::Refusal::from(bad).saying(why).into()
+        RequestFailure { text, ..bad.into() }.into()
     }
 }
 
@@ -155,9 +150,9 @@ impl From<Rejection> for Refusal {
                     Limit::Metadata => "path and ref",
                     _ => "the lock",
                 };
-                native::Refusal::limited(exceeded, field).into()
+                RequestFailure::limited(exceeded, field).into()
             }
-            other => native::Refusal::from(other).into(),
+            other => native::Refusal::from(other).into_failure().into(),
         }
     }
 }
@@ -165,10 +160,8 @@ impl From<Rejection> for Refusal {
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
         match why {
-            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
-            Unreceived::Late => native::Refusal::late().into(),
-            Unreceived::Broken => native::Refusal::broken_off().into(),
             Unreceived::Content(error) => error.into(),
+            why => RequestFailure::unreceived(why, OBJECT, OBJECT_MAX).into(),
         }
     }
 }

@@ -104,7 +104,7 @@ fn holders(
 }
 
 /// A page of locks.
-struct Page {
+struct LockPage {
     held: Vec<(String, Held)>,
     next_cursor: Option<String>,
 }
@@ -115,7 +115,7 @@ async fn page(
     repository: &Repository,
     cursor: Option<String>,
     limit: Option<u64>,
-) -> Result<Page, Refusal> {
+) -> Result<LockPage, Refusal> {
     let limit = limit.unwrap_or(LIMIT_DEFAULT);
     if limit == 0 {
         return Err(Refusal::invalid("limit: must be at least 1"));
@@ -145,5 +145,5 @@ async fn page(
         last = page.locks.last().map(|(key, _)| cursor::of(&key.name)).or(last);
         (is_over, filter.after) = (page.next.is_none(), page.next);
     }
-    Ok(Page { held, next_cursor: last.filter(|_| !is_over) })
+    Ok(LockPage { held, next_cursor: last.filter(|_| !is_over) })
 }

@@ -22,13 +22,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use leasehold_auth::{ANONYMOUS, Caller, Denied, basic_user};
+use leasehold_auth::{ANONYMOUS, Caller, basic_user};
 use leasehold_core::{Owner, Span};
 use serde::de::DeserializeOwned;
 
 use super::{Listener, owner, path};
 use crate::app::App;
 use crate::content::Store;
+use crate::dialect::RequestFailure;
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use error::Refusal;
@@ -144,7 +145,7 @@ async fn answer(lfs: &Lfs, request: Request) -> Answer {
     }
 }
 
-/// Renders a denied request in this dialect's error format.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    Refusal::from(denied).into_response()
+/// Renders a failed request in this dialect's error format.
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    Refusal::from(failure).into_response()
 }

@@ -73,7 +73,7 @@ pub(super) async fn watch(
     let reader = app.engine.follow(interest, since);
     let generation = app.engine.generation();
     let engine = app.engine.clone();
-    let frames = Frames {
+    let frames = EventBody {
         reader,
         generation,
         prefix: params.prefix,
@@ -95,7 +95,7 @@ pub(super) async fn watch(
 
 /// The body of an event stream. It ends when the engine stops, so that open streams do not delay a shutdown, and when
 /// the client loses the right to see any of the events.
-struct Frames {
+struct EventBody {
     reader: Reader,
     caller: Caller,
     generation: u64,
@@ -106,7 +106,7 @@ struct Frames {
     _sending: Sending,
 }
 
-impl Stream for Frames {
+impl Stream for EventBody {
     type Item = Result<Bytes, std::convert::Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -128,7 +128,7 @@ impl Stream for Frames {
     }
 }
 
-impl Frames {
+impl EventBody {
     /// Returns whether the client is allowed to see a lock, by the policy in force now and not the one when it
     /// connected.
     fn is_seen(&self, lock: &LockKey) -> bool {
@@ -195,14 +195,14 @@ pub(crate) fn wire(event: &store::Event, shows: impl Fn(&LockKey) -> bool) -> Ev
 /// duplicates.
 pub(crate) fn note(generation: u64, event: &store::Event) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Note {
+    struct WebhookNote {
         id: String,
         #[serde(flatten)]
         event: Event,
     }
     let id = Cursor { generation, id: event.id }.to_string();
     // Serializing text and numbers cannot fail.
-    serde_json::to_vec(&Note { id, event: wire(event, |_| true) }).unwrap_or_default()
+    serde_json::to_vec(&WebhookNote { id, event: wire(event, |_| true) }).unwrap_or_default()
 }
 
 /// Formats one Server-Sent Event. The data fits on one line, because JSON escapes line breaks.

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{FenceCheck, FenceVerdict};
 use leasehold_auth::Caller;
-use leasehold_core::LockKey;
-use leasehold_engine::ReadLock;
+use leasehold_core::{LockKey, Token};
+use leasehold_engine::{CheckToken, TokenState};
 
 use super::error::Refusal;
 use super::extract::Body;
@@ -22,9 +22,10 @@ pub(super) async fn check(
         request.namespace.map_or_else(|| app.dialect.native.namespace.clone(), Into::into);
     let key = LockKey { namespace, name: request.lock_name.into() };
     app.limits.check_key(&key)?;
-    let read = caller.permit(ReadLock { key, n_queue_max: 0 })?;
-    let view = app.engine.ask(read).await??;
+    // No lease has a token that is zero or too large.
+    let token = Token::new(request.fencing_token).unwrap_or(Token::ZERO);
+    let check = caller.permit(CheckToken { key, token })?;
+    let TokenState { is_held, last_token } = app.engine.ask(check).await??;
     // No later grant can conflict with an active lease, so its token is not stale.
-    let accepted = view.holders.iter().any(|holder| holder.token.get() == request.fencing_token);
-    Ok(Json(FenceVerdict { accepted, last_token: view.last_token.get() }).into_response())
+    Ok(Json(FenceVerdict { accepted: is_held, last_token: last_token.get() }).into_response())
 }

@@ -74,7 +74,7 @@ pub(super) async fn list(
         leave_out: grip::leave_out(&app, &namespace),
     };
     let (last, n_shown, is_over) = (None, 0, false);
-    let mut list = Listing { app, caller, limit, filter, last, n_shown, is_over };
+    let mut list = LockListing { app, caller, limit, filter, last, n_shown, is_over };
     let (mut locks, mut n_bytes) = (Vec::new(), 0);
     while n_bytes < PIECE_BYTES && !list.is_over {
         let page = list.next().await?;
@@ -90,7 +90,7 @@ pub(super) async fn list(
 }
 
 /// A list response in progress.
-struct Listing {
+struct LockListing {
     app: App,
     caller: Caller,
     limit: usize,
@@ -101,7 +101,7 @@ struct Listing {
     is_over: bool,
 }
 
-impl Listing {
+impl LockListing {
     /// Reads the next locks of the list from the engine.
     async fn next(&mut self) -> Result<LockPage, Refusal> {
         self.filter.n_max = self.limit - self.n_shown;

@@ -123,7 +123,7 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
     match rejection {
         Rejection::Held(holding) => {
             let retry = app.retry.after(holding.remaining, holding.n_waiting).as_millis();
-            let current = Current::of(*holding);
+            let current = Obstructor::of(*holding);
             let why = match current {
                 Some(_) => "the lock is held",
                 None => "the lock is free, but other clients wait for it",
@@ -134,14 +134,14 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
             let remaining = grace_until.since(app.engine.now());
             let retry = app.retry.after(Some(remaining), 0).as_millis();
             let deadline = Some(grace_until);
-            let current = Current { owner, dialect: None, deadline, metadata: None };
+            let current = Obstructor { owner, dialect: None, deadline, metadata: None };
             let why = "the lock is reserved for its last owner";
             Ok(refuse(app, key, Reason::Grace, why, Some(current), retry))
         }
         Rejection::QueueFull { queue_max, holding } => {
             let retry = app.retry.max.as_millis();
             let why = format!("the queue of this lock is full; limit: {queue_max} (queue-max)");
-            Ok(refuse(app, key, Reason::QueueFull, why, Current::of(*holding), retry))
+            Ok(refuse(app, key, Reason::QueueFull, why, Obstructor::of(*holding), retry))
         }
         other => Err(other.into()),
     }
@@ -163,7 +163,7 @@ pub(super) fn wait_over(
     let holder = view.holders.first();
     let remaining = holder.and_then(|holder| holder.remaining(app.engine.now()));
     let retry = app.retry.after(remaining, view.n_waiting).as_millis();
-    let current = holder.map(|holder| Current {
+    let current = holder.map(|holder| Obstructor {
         owner: holder.owner.clone(),
         dialect: Some(holder.dialect),
         deadline: holder.deadline,
@@ -186,7 +186,7 @@ pub(super) fn wait_over(
 }
 
 /// The owner whose lease or grace period prevents the grant.
-struct Current {
+struct Obstructor {
     owner: Owner,
     /// The dialect of the lease; `None` stands for the native dialect.
     dialect: Option<leasehold_core::Dialect>,
@@ -194,7 +194,7 @@ struct Current {
     metadata: Option<Arc<[u8]>>,
 }
 
-impl Current {
+impl Obstructor {
     fn of(holding: Holding) -> Option<Self> {
         let Holding { owner, lease, deadline, metadata, .. } = holding;
         let dialect = lease.map(|(dialect, _)| dialect);
@@ -211,7 +211,7 @@ fn refuse(
     key: LockKey,
     reason: Reason,
     why: impl Into<String>,
-    current: Option<Current>,
+    current: Option<Obstructor>,
     recommended_retry_ms: u64,
 ) -> Response {
     let body = NotAcquired {

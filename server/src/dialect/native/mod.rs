@@ -24,10 +24,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
-use leasehold_auth::Denied;
 
 use super::Listener;
 use crate::app::App;
+use crate::dialect::RequestFailure;
 pub(crate) use direct::{Direct, Verb};
 pub(in crate::dialect) use error::Refusal;
 pub(crate) use event::{note, wire as told};
@@ -87,7 +87,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/namespaces//{*rest}", any(extract::empty_namespace))
 }
 
-/// Renders a denied request in this dialect's error format.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    error::Refusal::from(denied).into_response()
+/// Renders a failed request in this dialect's error format.
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    error::Refusal::from(failure).into_response()
 }

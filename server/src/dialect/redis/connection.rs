@@ -19,7 +19,7 @@ const TOO_LATE: &[u8] = b"-NOAUTH no valid AUTH in time (redis-auth-timeout)\r\n
 
 /// The replies that are about to be sent.
 #[derive(Default)]
-struct Said {
+struct PendingReplies {
     text: String,
     /// The guards of granted leases, each with the position in the text where its reply ends.
     grants: Vec<(usize, Undelivered)>,
@@ -53,7 +53,7 @@ pub(super) async fn converse(app: App, mut conversation: Conversation) {
             let _ = conversation.say(TOO_LATE, Vec::new()).await;
             return;
         }
-        let mut said = Said::default();
+        let mut said = PendingReplies::default();
         answer(&mut party, &requests, &mut said).await;
         let is_wrong = wrong.is_some();
         if let Some(wrong) = wrong.filter(|_| !party.is_over) {
@@ -83,7 +83,7 @@ fn read(reader: &mut Reader, n_max: usize) -> (Vec<Request>, Option<Wrong>) {
 }
 
 /// Answers requests in their order.
-async fn answer(party: &mut Party, requests: &[Request], said: &mut Said) {
+async fn answer(party: &mut Party, requests: &[Request], said: &mut PendingReplies) {
     let engine = party.app.engine.clone();
     let mut asked = Vec::with_capacity(requests.len());
     let mut together = engine.together();
@@ -120,7 +120,7 @@ async fn answer(party: &mut Party, requests: &[Request], said: &mut Said) {
 }
 
 /// Waits for the results of the calls that were sent to the engine, and appends their replies.
-async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mut Said) {
+async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mut PendingReplies) {
     for (name, asked) in asked.drain(..) {
         let (reply, undelivered) = asked.answer(party).await;
         reply.write(party.protocol, &mut said.text);

@@ -26,10 +26,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use leasehold_auth::Denied;
 
 use super::{Dialect, Listener};
 use crate::app::App;
+use crate::dialect::RequestFailure;
 use crate::http::Listen;
 
 /// There are no HTTP paths.
@@ -96,6 +96,6 @@ pub(super) fn routes(_: &App) -> Router<App> {
 }
 
 /// Answers HTTP requests. There are none for this dialect, because it has no HTTP paths.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    (StatusCode::NOT_FOUND, denied.to_string()).into_response()
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    (StatusCode::NOT_FOUND, failure.text).into_response()
 }

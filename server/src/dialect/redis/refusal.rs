@@ -1,34 +1,34 @@
 //! Errors in the form that Redis uses: an upper-case word for the kind, then the reason.
 
+use leasehold_api::Code;
 use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Limit, Rejection};
 use leasehold_engine as engine;
 
 use super::reply::Reply;
+use crate::dialect::failure::{Effect, RequestFailure, rendered};
 use crate::dialect::limit::{Met, met};
 use crate::dialect::rejection::in_words;
 
-impl From<Denied> for Reply {
-    fn from(denied: Denied) -> Self {
-        Reply::Error(match denied {
-            Denied::Unauthenticated(_) => {
-                "NOAUTH Authentication required. AUTH takes an API key as the password".into()
+impl From<RequestFailure> for Reply {
+    fn from(failure: RequestFailure) -> Self {
+        match failure.code {
+            Code::Unauthenticated => Reply::Error(
+                "NOAUTH Authentication required. AUTH takes an API key as the password".into(),
+            ),
+            Code::Forbidden | Code::OriginNotAllowed => {
+                Reply::Error(format!("NOPERM {}", failure.text))
             }
-            Denied::Forbidden(why) | Denied::Origin(why) => format!("NOPERM {why}"),
-            Denied::TooOften(why, _) | Denied::Unavailable(why) => format!("ERR {why}"),
-        })
-    }
-}
-
-impl From<engine::Error> for Reply {
-    fn from(error: engine::Error) -> Self {
-        match error {
             // Commands have no request id, so the client cannot safely repeat them.
-            engine::Error::Unknown => Reply::error("the command might have taken effect"),
-            other => Reply::error(other),
+            _ if failure.effect() == Effect::Unknown => {
+                Reply::error("the command might have taken effect")
+            }
+            _ => Reply::error(failure.text),
         }
     }
 }
+
+rendered!(Reply: Denied, engine::Error);
 
 impl From<Rejection> for Reply {
     fn from(rejection: Rejection) -> Self {
@@ -71,5 +71,31 @@ pub(super) fn is_no(rejection: &Rejection) -> bool {
         | Rejection::Ended(_)
         | Rejection::StillWaiting => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::failure;
+
+    #[test]
+    fn every_failure_is_an_error_that_says_its_kind_and_reason() {
+        for failure in failure::tests::all() {
+            let told = format!("{failure:?}");
+            let (code, effect, text) = (failure.code, failure.effect(), failure.text.clone());
+            let Reply::Error(said) = failure.into() else { panic!("{told}: no error") };
+            let (kind, why) = said.split_once(' ').expect("a kind");
+            match code {
+                Code::Unauthenticated => assert_eq!(kind, "NOAUTH", "{told}"),
+                Code::Forbidden | Code::OriginNotAllowed => {
+                    assert_eq!((kind, why), ("NOPERM", &*text), "{told}");
+                }
+                _ if effect == Effect::Unknown => {
+                    assert_eq!(said, "ERR the command might have taken effect");
+                }
+                _ => assert_eq!((kind, why), ("ERR", &*text), "{told}"),
+            }
+        }
     }
 }

@@ -38,7 +38,7 @@ pub(super) enum Script {
 }
 
 /// A known script.
-struct Known {
+struct KnownScript {
     /// The SHA-1 of the script's text.
     sha: &'static str,
     /// The SHA-1 of its normal form.
@@ -46,8 +46,8 @@ struct Known {
     script: Script,
 }
 
-const fn known(sha: &'static str, normal: &'static str, script: Script) -> Known {
-    Known { sha, normal, script }
+const fn known(sha: &'static str, normal: &'static str, script: Script) -> KnownScript {
+    KnownScript { sha, normal, script }
 }
 
 /// The normal forms of delete and expire as in the Redis documentation, which most clients use.
@@ -59,7 +59,7 @@ const EXTEND: &str = "436aef7398e1893f2610b38d7ecb472d92f1fdd8";
 const UNLOCK: &str = "fc85e1c73468e80dd838916e38400e59d4687047";
 
 #[rustfmt::skip]
-const ALL: [Known; 22] = [
+const ALL: [KnownScript; 22] = [
     // redis-py 5 and 8: release, extend, reacquire
     known("c3f8721cbb97f72bc19e972846bd7aaf91901658", "1f37489385113287b5c4277ce97ce91eee27e161", Script::Delete),
     known("a4e8783852e6b949f9ef3a97212805108459a890", "549c5774470b9ecc1a0f48a2fea86a36eb945186", Script::Extend),
@@ -153,7 +153,7 @@ mod tests {
 
     /// The script from the Redis documentation, with different white space and comments.
     const DOCUMENTED: &str = "
-        -- only whoever set it
+        -- only the client that set it
         if redis.call('GET', KEYS[1]) == ARGV[1]
         then return redis.call('DEL', KEYS[1]); -- it is gone
         else return 0; end";

@@ -5,11 +5,11 @@ use super::command::Command;
 /// How important a command is for holders.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Urgency {
-    /// It renews, releases, checks health or authenticates.
+    /// The command renews, releases, checks health or authenticates.
     Vital,
-    /// It does not change a lock, but clients send it before they renew or release.
+    /// The command does not change a lock, but clients send it before they renew or release.
     Setup,
-    /// It can be refused when the server is busy.
+    /// The command can be refused when the server is busy.
     Ordinary,
 }
 

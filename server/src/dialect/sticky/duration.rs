@@ -7,7 +7,7 @@ const NANOS_MAX: u128 = i64::MAX as u128;
 /// Maximum digits of a fraction that are read. Further digits are less than a nanosecond, even of the longest unit.
 const FRACTION_DIGITS_MAX: usize = 18;
 
-/// Returns the duration in `text`. `None` if it is malformed or not above zero, because no lock lasts that long.
+/// Returns the duration in `text`. `None` if it is malformed or not positive.
 pub(super) fn parse_positive(text: &str) -> Option<Span> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     let mut nanos = 0;

@@ -1,6 +1,6 @@
-//! Error responses: converts errors of the engine and rejections of the core to a status and a body.
+//! Error responses: renders a failure as a status and a body, and adds the errors that only this protocol has.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_auth::Denied;
 use leasehold_core::{Exceeded, Limit, Rejection};
@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
+use crate::dialect::failure::{RequestFailure, Retry, rendered};
 use crate::dialect::limit::{self, Met};
-use crate::dialect::rejection::in_words;
 
 /// An error response of this dialect.
 #[derive(Debug)]
@@ -45,30 +45,20 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = wire::answer(self.status, Failure { error: self.error });
-        let worth_retrying = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
-        if worth_retrying.contains(&self.status) {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
+        Retry::by_status(self.status).add_to(response.headers_mut());
         response
     }
 }
 
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
-        Self::new(denied.status(), denied.to_string())
+/// There are no request ids, and none are needed: a repeated acquire renews the lease.
+impl From<RequestFailure> for Refusal {
+    fn from(failure: RequestFailure) -> Self {
+        let RequestFailure { status, text, .. } = failure.advising("ask again");
+        Self::new(status, text)
     }
 }
 
-impl From<engine::Error> for Refusal {
-    fn from(error: engine::Error) -> Self {
-        let why = match error {
-            // There are no request ids, and none are needed: a repeated acquire renews the lease.
-            engine::Error::Unknown => "the request might have taken effect; repeat it".into(),
-            known => known.to_string(),
-        };
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
-    }
-}
+rendered!(Refusal: Denied, engine::Error);
 
 /// For rejections that have no dedicated response in the protocol.
 impl From<Rejection> for Refusal {
@@ -78,10 +68,6 @@ impl From<Rejection> for Refusal {
                 Self::not_holder()
             }
             Rejection::Limit(exceeded) => of_limit(exceeded),
-            Rejection::Maintenance => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the server is in maintenance: no lock can be acquired",
-            ),
             Rejection::TokensExhausted => Self::new(
                 StatusCode::CONFLICT,
                 "this lock has used every fencing token there is; use another job",
@@ -95,7 +81,8 @@ impl From<Rejection> for Refusal {
             | Rejection::RequestConflict
             | Rejection::RequestSpent(_)
             | Rejection::StillWaiting
-            | Rejection::NoSuchSession => Self::new(StatusCode::CONFLICT, in_words(&rejection)),
+            | Rejection::NoSuchSession
+            | Rejection::Maintenance => RequestFailure::from(rejection).into(),
         }
     }
 }
@@ -109,7 +96,6 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
         (Limit::Name, Met::Request(why)) => Refusal::invalid(format!("job: {why}")),
         (Limit::Grace, _) => misconfigured("the server's grace is longer than its grace-max"),
         (Limit::Namespace, _) => misconfigured("the server's lock-namespace is empty or too long"),
-        (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, why),
-        (_, Met::Request(why)) => Refusal::invalid(format!("the request is out of bounds: {why}")),
+        _ => RequestFailure::from(Rejection::Limit(exceeded)).into(),
     }
 }

@@ -15,12 +15,13 @@ use axum::Router;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use leasehold_auth::{Caller, Denied};
+use leasehold_auth::Caller;
 use leasehold_core::Span;
 use leasehold_engine::ReadLock;
 
 use super::{Dialect, Listener};
 use crate::app::App;
+use crate::dialect::RequestFailure;
 
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lock"];
@@ -56,7 +57,7 @@ pub(crate) async fn is_renewal(app: &App, caller: &Caller, uri: &Uri) -> bool {
     view.holders.iter().any(|lease| lease.owner == owner && lease.dialect == number)
 }
 
-/// Renders a denied request in this dialect's error format.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    error::Refusal::from(denied).into_response()
+/// Renders a failed request in this dialect's error format.
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    error::Refusal::from(failure).into_response()
 }

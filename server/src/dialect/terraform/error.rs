@@ -1,4 +1,4 @@
-//! Error responses: converts all errors to a status and a body. If the state is locked, the body is the lock info that
+//! Error responses: renders a failure as a status and a body. If the state is locked, the body is the lock info that
 //! Terraform reads.
 
 use axum::Json;
@@ -11,9 +11,16 @@ use leasehold_engine as engine;
 
 use super::info::LockInfo;
 use crate::content::{self, Unreceived};
+use crate::dialect::failure::{RequestFailure, rendered};
 use crate::dialect::{basic, native};
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
+
+/// What a client does after a request that might have taken effect. This protocol has no request ids.
+const ADVICE: &str = "look at the state before repeating it";
+/// What clients send, and the setting that limits its size.
+const STATE: &str = "a state";
+const STATE_MAX: &str = "terraform-state-bytes-max";
 
 /// An error response of this dialect.
 #[derive(Debug)]
@@ -47,8 +54,7 @@ impl Refusal {
     }
 
     pub(super) fn too_large(bytes_max: u64) -> Self {
-        let why = format!("a state can have at most {bytes_max} bytes (terraform-state-bytes-max)");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, Code::BodyTooLarge, why)
+        RequestFailure::too_large(bytes_max, STATE, STATE_MAX).into()
     }
 }
 
@@ -61,29 +67,18 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Converts errors for which the native dialect's response fits.
-macro_rules! plain {
-    ($($why:ty),*) => {$(
-        impl From<$why> for Refusal {
-            fn from(why: $why) -> Self {
-                Self::Plain(why.into())
-            }
-        }
-    )*};
-}
-
-plain!(engine::Error, BadBody, TooMuch);
-
-impl From<Denied> for Refusal {
-    fn from(denied: Denied) -> Self {
-        let why = basic::in_words(&denied);
-        Self::Plain(native::Refusal::from(denied).saying(why))
+/// In the native dialect's format.
+impl From<RequestFailure> for Refusal {
+    fn from(failure: RequestFailure) -> Self {
+        Self::Plain(basic::explained(failure).advising(ADVICE).into())
     }
 }
 
+rendered!(Refusal: Denied, BadBody, TooMuch, engine::Error);
+
 impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
-        Self::Plain(match rejection {
+        match rejection {
             Rejection::Limit(exceeded) => {
                 let field = match exceeded.limit {
                     Limit::Name => "the name of the state",
@@ -91,10 +86,10 @@ impl From<Rejection> for Refusal {
                     Limit::Metadata => "LockInfo",
                     _ => "the lock",
                 };
-                native::Refusal::limited(exceeded, field)
+                RequestFailure::limited(exceeded, field).into()
             }
-            other => other.into(),
-        })
+            other => Self::Plain(other.into()),
+        }
     }
 }
 
@@ -102,7 +97,7 @@ impl From<content::Error> for Refusal {
     fn from(error: content::Error) -> Self {
         match error {
             content::Error::Missing => Self::missing("there is no such state"),
-            error => Self::Plain(error.into()),
+            error => RequestFailure::of_kept(error).into(),
         }
     }
 }
@@ -110,10 +105,8 @@ impl From<content::Error> for Refusal {
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
         match why {
-            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
-            Unreceived::Late => Self::Plain(native::Refusal::late()),
-            Unreceived::Broken => Self::Plain(native::Refusal::broken_off()),
             Unreceived::Content(error) => error.into(),
+            why => RequestFailure::unreceived(why, STATE, STATE_MAX).into(),
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct LockInfo {
 }
 
 /// The parts of a lease that other clients can see.
-struct Held<'a> {
+struct VisibleLease<'a> {
     dialect: Number,
     owner: &'a Owner,
     granted_at: Timestamp,
@@ -49,7 +49,7 @@ impl LockInfo {
     pub(super) fn of_lease(app: &App, lease: &LeaseView) -> Self {
         let LeaseView { dialect, owner, granted_at, metadata, .. } = lease;
         let (dialect, granted_at) = (*dialect, *granted_at);
-        Self::of(app, &Held { dialect, owner, granted_at, metadata: metadata.as_deref() })
+        Self::of(app, &VisibleLease { dialect, owner, granted_at, metadata: metadata.as_deref() })
     }
 
     /// Describes the conflicting lease. If the lock is not held, others wait for it.
@@ -57,7 +57,7 @@ impl LockInfo {
         match (&holding.owner, holding.lease) {
             (Some(owner), Some((dialect, _))) => {
                 let (granted_at, metadata) = (holding.granted_at, holding.metadata.as_deref());
-                Self::of(app, &Held { dialect, owner, granted_at, metadata })
+                Self::of(app, &VisibleLease { dialect, owner, granted_at, metadata })
             }
             _ => Self { id: "others wait for this lock".into(), ..Self::now(app) },
         }
@@ -76,10 +76,10 @@ impl LockInfo {
 
     /// Describes a lease. Old versions of Terraform print only the id, so the id also names the holder. The name that
     /// the holder chose is shown together with its authenticated principal.
-    fn of(app: &App, held: &Held<'_>) -> Self {
+    fn of(app: &App, held: &VisibleLease<'_>) -> Self {
         let created = calendar::to_millis(app.engine.wall_ms_of(held.granted_at));
         let since = calendar::to_minutes(app.engine.wall_ms_of(held.granted_at));
-        let Held { dialect, owner, metadata, .. } = *held;
+        let VisibleLease { dialect, owner, metadata, .. } = *held;
         match own(dialect, metadata) {
             Some(info) => {
                 let shown = shortened(&info.id);

@@ -22,12 +22,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use leasehold_auth::{Caller, Denied};
+use leasehold_auth::Caller;
 use leasehold_core::Span;
 
 use super::{Listener, path};
 use crate::app::{self, App};
 use crate::content::Store;
+use crate::dialect::RequestFailure;
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use checksum::Checksum;
@@ -160,7 +161,7 @@ fn not_allowed(allowed: &'static str) -> Response {
     ([(header::ALLOW, allowed)], refusal).into_response()
 }
 
-/// Renders a denied request in this dialect's error format.
-pub(super) fn refuse(_: &App, denied: Denied) -> Response {
-    Refusal::from(denied).into_response()
+/// Renders a failed request in this dialect's error format.
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    Refusal::from(failure).into_response()
 }

@@ -14,7 +14,7 @@ use axum::routing::any;
 use bytes::BytesMut;
 
 use super::listener::Serving;
-use super::{Dialect, Listener};
+use super::{Dialect, Listener, RequestFailure};
 use crate::app::App;
 use crate::http::{Conversation, Heard, Listen};
 
@@ -61,6 +61,6 @@ fn converse(app: App, mut conversation: Conversation) -> Serving {
     })
 }
 
-pub(super) fn refuse(_: &App, denied: leasehold_auth::Denied) -> Response {
-    (StatusCode::FORBIDDEN, denied.to_string()).into_response()
+pub(super) fn render(_: &App, failure: RequestFailure) -> Response {
+    (failure.status, failure.text).into_response()
 }

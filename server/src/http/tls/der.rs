@@ -1,33 +1,33 @@
-//! What of a certificate the library that verifies it does not tell: names it leaves out, and when it ends.
+//! Parses what the TLS library does not expose of a certificate: names that it ignores, and the expiry date.
 //!
-//! Only certificates that were verified get here, so whatever cannot be read is a reason to refuse one.
+//! Only verified certificates get here, so a parse error is a reason to reject a certificate.
 
-use leasehold_auth::days_from_epoch;
+use leasehold_base::calendar;
 
 const SEQUENCE: u8 = 0x30;
 const OBJECT_ID: u8 = 0x06;
 const OCTETS: u8 = 0x04;
 const SHORT_TIME: u8 = 0x17;
 const LONG_TIME: u8 = 0x18;
-/// `[3]` in what is signed: the extensions.
+/// `[3]` in the signed part: the extensions.
 const EXTENSIONS: u8 = 0xa3;
-/// 2.5.29.17, the subject alternative names.
+/// The object identifier 2.5.29.17: subject alternative names.
 const SUBJECT_ALT_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
-/// `[2]` and `[6]` among those.
+/// `[2]` (DNS name) and `[6]` (URI) in the subject alternative names.
 const DNS: u8 = 0x82;
 const URI: u8 = 0x86;
 
-/// What a certificate says.
+/// The parsed facts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Said {
-    /// How many DNS names, and how many URIs, whatever stands in them.
+    /// The number of DNS names and of URIs, whether or not they are well-formed.
     pub(super) n_dns: usize,
     pub(super) n_uris: usize,
-    /// When it ends, in epoch milliseconds.
+    /// When it expires, in epoch milliseconds.
     pub(super) ends_ms: i64,
 }
 
-/// `None`: it is not a certificate.
+/// Parses a certificate; `None` if it is malformed.
 pub(super) fn read(certificate: &[u8]) -> Option<Said> {
     let (whole, _) = item(certificate)?;
     let (signed, _) = item(whole.of(SEQUENCE)?)?;
@@ -36,7 +36,7 @@ pub(super) fn read(certificate: &[u8]) -> Option<Said> {
     for part in items(signed.of(SEQUENCE)?) {
         let part = part?;
         match part.tag {
-            // Algorithm, issuer, validity, subject, key.
+            // The sequence contains algorithm, issuer, validity, subject and key.
             SEQUENCE => {
                 n_sequences += 1;
                 if n_sequences == 3 {
@@ -57,7 +57,7 @@ fn count_names(extensions: &[u8], said: &mut Said) -> Option<()> {
         if parts.next()??.of(OBJECT_ID)? != SUBJECT_ALT_NAME {
             continue;
         }
-        // Whether it is critical may stand between the two.
+        // An optional `critical` flag can be between the two.
         let value = parts.last()??.of(OCTETS)?;
         for name in items(item(value)?.0.of(SEQUENCE)?) {
             match name?.tag {
@@ -70,7 +70,7 @@ fn count_names(extensions: &[u8], said: &mut Said) -> Option<()> {
     Some(())
 }
 
-/// `270213000000Z`, or with four digits of the year.
+/// Parses `270213000000Z`, or the same with a four-digit year.
 fn ends_ms(time: Item<'_>) -> Option<i64> {
     let text = str::from_utf8(time.content).ok()?.strip_suffix('Z')?;
     let (year, rest) = match time.tag {
@@ -82,8 +82,8 @@ fn ends_ms(time: Item<'_>) -> Option<i64> {
         _ => return None,
     };
     let pair = |n: usize| rest.get(2 * n..2 * n + 2).and_then(|two| two.parse::<i64>().ok());
-    let days = days_from_epoch(year, pair(0)?, pair(1)?);
-    // The second it names is still part of its life.
+    let days = calendar::days(year, pair(0)?, pair(1)?)?;
+    // The certificate is still valid during the second that it names.
     let seconds = (pair(2)? * 60 + pair(3)?) * 60 + pair(4)? + 1;
     (rest.len() == 10).then_some((days * 86_400 + seconds) * 1000)
 }
@@ -100,7 +100,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The items in `bytes`, one after the other; `None` where there is none.
+/// Iterates over the items in `bytes`; yields `None` at malformed data.
 fn items(mut bytes: &[u8]) -> impl Iterator<Item = Option<Item<'_>>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -112,12 +112,12 @@ fn items(mut bytes: &[u8]) -> impl Iterator<Item = Option<Item<'_>>> {
     })
 }
 
-/// The first item in `bytes`, and what follows it.
+/// Returns the first item in `bytes`, and the bytes after it.
 fn item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
     let (&[tag, short], rest) = bytes.split_first_chunk()?;
     let (length, rest) = match short {
         0..=0x7f => (usize::from(short), rest),
-        // The length is in the next so many bytes.
+        // The length follows in this many bytes.
         0x81..=0x83 => {
             let (length, rest) = rest.split_at_checked(usize::from(short - 0x80))?;
             (length.iter().fold(0, |all, byte| all << 8 | usize::from(*byte)), rest)
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_is_none() {
+    fn malformed_certificates_are_rejected() {
         let whole = certificate((LONG_TIME, "20270213000000Z"), &[(DNS, "web-1")]);
         for n in 0..whole.len() {
             assert_eq!(read(&whole[..n]), None, "{n} of {} bytes", whole.len());

@@ -1,7 +1,7 @@
-//! TLS: the certificate in force, and who may connect by theirs.
+//! TLS: the server's certificate, and the requirements for client certificates.
 //!
-//! Whoever connects is served by what is in force at that moment. Certificate and key are read again when they change,
-//! and the CA of clients with the auth file; whoever showed a certificate of another CA is told so, and closed.
+//! A new connection uses the current configuration. The certificate and key are read again when their files change, and
+//! the client CA together with the auth file. Connections with a certificate of another CA get an error and are closed.
 
 mod der;
 mod names;
@@ -22,22 +22,22 @@ use tokio_rustls::TlsAcceptor;
 pub(super) use names::names;
 use pair::Pair;
 
-/// The certificate and its key.
+/// The files of the server's certificate and key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Files {
-    /// The certificate in PEM, followed by those between it and its CA.
+    /// The certificate in PEM, followed by intermediate certificates.
     pub certificate: PathBuf,
     /// Its private key in PEM.
     pub key: PathBuf,
 }
 
 impl Files {
-    /// Says what is wrong with them, if anything is.
+    /// Returns an error if the files are unusable.
     pub fn check(&self) -> Result<(), String> {
         Pair::read(self).map(drop)
     }
 
-    /// When the first of the certificates ends, in epoch milliseconds; `None`: they do not say.
+    /// Returns when the first of the certificates expires, in epoch milliseconds; `None` if unknown.
     pub fn ends_ms(&self) -> Result<Option<i64>, String> {
         let pair = Pair::read(self)?;
         let ends = pair.certified.cert.iter().map(|certificate| der::read(certificate));
@@ -45,40 +45,40 @@ impl Files {
     }
 }
 
-/// What came of looking at the files again.
+/// The result of reading the files again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Renewed {
-    /// They are as they were.
+    /// The files have not changed.
     Same,
-    /// Something else is in force now.
+    /// A new configuration is in force.
     New,
-    /// They cannot be used, for this reason; what was in force stays.
+    /// The files are unusable for this reason; the previous configuration stays in force.
     Bad(String),
 }
 
-/// What TLS listeners go by.
+/// The TLS configuration of the listeners.
 pub(crate) struct Tls {
     files: Files,
     gate: Arc<Gate>,
-    current: RwLock<Current>,
-    /// Whether clients need a certificate; rings when what is said of them is another.
+    current: RwLock<TlsState>,
+    /// Whether clients need a certificate. Rings when the requirements change.
     demand: watch::Sender<Demand>,
-    /// When the files were last read and good, in wall-clock milliseconds.
+    /// When the files were last read successfully, in wall-clock milliseconds.
     good_at: AtomicI64,
 }
 
-struct Current {
+struct TlsState {
     pair: Pair,
     mtls: Option<Arc<Mtls>>,
     config: Arc<ServerConfig>,
 }
 
-/// What clients have to show.
+/// What clients must send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Demand {
     /// A certificate.
     Certificate,
-    /// A certificate, or nothing.
+    /// A certificate or none.
     Nothing,
 }
 
@@ -89,40 +89,40 @@ impl Demand {
     }
 }
 
-/// What a new connection is let in by.
+/// The configuration that a new connection uses.
 pub(super) struct Terms {
     pub(super) acceptor: TlsAcceptor,
     pub(super) mtls: Option<Arc<Mtls>>,
-    /// Rings when what is said of the certificates of clients is another.
+    /// Rings when the requirements for client certificates change.
     pub(super) demand: watch::Receiver<Demand>,
 }
 
 impl Tls {
-    /// Reads the files. An error says which of them is wrong, and how.
+    /// Loads the files. The error names the file.
     pub(crate) fn load(files: Files, gate: Arc<Gate>) -> Result<Arc<Self>, String> {
         let pair = Pair::read(&files)?;
         let mtls = gate.mtls();
         let config = config(&pair, mtls.as_deref())?;
         let demand = watch::Sender::new(Demand::of(&mtls));
-        let current = RwLock::new(Current { pair, mtls, config });
+        let current = RwLock::new(TlsState { pair, mtls, config });
         Ok(Arc::new(Self { files, gate, current, demand, good_at: AtomicI64::new(i64::MAX) }))
     }
 
     pub(super) fn terms(&self) -> Terms {
-        // Before the rest: what changes in between rings.
+        // Subscribes first, so that changes made in between ring.
         let demand = self.demand.subscribe();
         let current = read(&self.current);
         let acceptor = TlsAcceptor::from(current.config.clone());
         Terms { acceptor, mtls: current.mtls.clone(), demand }
     }
 
-    /// Looks at the files again, and at the CA of the policy in force. This blocks.
+    /// Reads the files and the client CA of the current policy again. Blocks.
     pub(crate) fn renew(&self) -> Renewed {
         let read = Pair::read(&self.files);
         let mtls = self.gate.mtls();
         let mut current = write(&self.current);
         let (is_other_ca, demand) = (id(&mtls) != id(&current.mtls), Demand::of(&mtls));
-        // A bad pair must not keep a CA in force that is not trusted any more.
+        // Unusable certificate files must not keep a client CA in force that is no longer trusted.
         let (pair, bad) = match read {
             Ok(pair) => (pair, None),
             Err(why) => (current.pair.clone(), Some(why)),
@@ -132,7 +132,7 @@ impl Tls {
             Ok(Renewed::Same)
         } else {
             config(&pair, mtls.as_deref()).map(|config| {
-                *current = Current { pair, mtls, config };
+                *current = TlsState { pair, mtls, config };
                 Renewed::New
             })
         };
@@ -146,13 +146,13 @@ impl Tls {
         }
     }
 
-    /// For how long the files have been unusable, in milliseconds.
+    /// Records a result. Returns for how many milliseconds the files have been unusable.
     pub(crate) fn note(&self, renewed: &Renewed, wall_ms: i64) -> i64 {
         if !matches!(renewed, Renewed::Bad(_)) {
             self.good_at.store(wall_ms, Relaxed);
             return 0;
         }
-        // They were good at the start.
+        // The files were usable at startup.
         let _ = self.good_at.compare_exchange(i64::MAX, wall_ms, Relaxed, Relaxed);
         wall_ms.saturating_sub(self.good_at.load(Relaxed)).max(0)
     }
@@ -162,7 +162,8 @@ fn id(mtls: &Option<Arc<Mtls>>) -> Option<&str> {
     mtls.as_deref().map(|mtls| &**mtls.id())
 }
 
-/// Both versions of TLS, HTTP/2 and HTTP/1.1. Nothing is taken before the handshake is over (0-RTT could be repeated).
+/// Creates a configuration with TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1. Early data (0-RTT) is off, because it can be
+/// replayed.
 fn config(pair: &Pair, mtls: Option<&Mtls>) -> Result<Arc<ServerConfig>, String> {
     let provider = provider();
     let why = |error: rustls::Error| format!("TLS cannot be used: {error}");
@@ -184,7 +185,8 @@ fn config(pair: &Pair, mtls: Option<&Mtls>) -> Result<Arc<ServerConfig>, String>
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.max_early_data_size = 0;
     if mtls.is_some() {
-        // Whoever resumes a session does not show its certificate again, and nobody would look whether it still counts.
+        // Sessions cannot be resumed: a resuming client does not send its certificate again, so the certificate would
+        // not be checked again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }

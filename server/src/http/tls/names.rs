@@ -6,7 +6,7 @@ use webpki::EndEntityCert;
 use super::der;
 use leasehold_auth::{CertificateNames, Mtls};
 
-/// Of a certificate that was verified. `None`: it cannot be read, which does not happen after it was verified.
+/// Returns the names in a verified certificate; `None` if it cannot be parsed, which cannot happen after verification.
 pub(in crate::http) fn names(
     certificate: &CertificateDer<'_>,
     mtls: &Mtls,

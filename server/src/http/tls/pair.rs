@@ -1,4 +1,4 @@
-//! A certificate and its key, as their files have them.
+//! Loads a certificate and its key from their files.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use sha2::{Digest, Sha256};
 
 use super::{Files, provider};
 
-/// A file that is larger is none of ours.
+/// Maximum file size. A larger file is not a certificate or key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A certificate and its key.
 #[derive(Clone)]
 pub(super) struct Pair {
     pub(super) certified: CertifiedKey,
-    /// Of the content of both files.
+    /// The hash of both files' contents.
     pub(super) hash: [u8; 32],
 }
 
 impl Pair {
-    /// Reads both. They belong together, or nothing is read.
+    /// Reads both files, and checks that they belong together.
     pub(super) fn read(files: &Files) -> Result<Self, String> {
         let Files { certificate, key } = files;
         let (chain_text, key_text) =

@@ -86,7 +86,7 @@ fn an_issuer_without_keys_is_told() {
 }
 
 #[test]
-fn principals_and_groups_that_nobody_is_are_told() {
+fn principals_and_groups_that_cannot_exist_are_reported() {
     check(&[
         (
             rule("who = [\"key:cii\"]", SHOP),

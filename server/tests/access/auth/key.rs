@@ -104,7 +104,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:2: rule \"r\": names nobody",
+        "/auth.toml:2: rule \"r\": names no principal",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\n",

@@ -207,6 +207,62 @@ async fn one_key_leaves_requests_of_http2_to_others() {
     scene.stop().await;
 }
 
+/// Waiting requests with many headers used up the budget of all clients.
+#[tokio::test]
+async fn one_key_leaves_memory_for_headers_to_others() {
+    let scene = Scene::with(&rules(""), &NAMES, |settings| {
+        settings.http.heads_total_bytes_max = 1 << 20;
+    })
+    .await;
+    let held = scene.send("greedy", "POST /v1/locks/a/acquire", acquire("o")).await;
+    let with_headers = |mut request: hyper::Request<Full<Bytes>>| {
+        for n in 0..400 {
+            let name = hyper::header::HeaderName::try_from(format!("x-{n}")).expect("a name");
+            request.headers_mut().insert(name, hyper::header::HeaderValue::from_static(""));
+        }
+        request
+    };
+    let wait = json!({"owner_id": "w", "ttl_ms": 60_000, "wait_ms": 60_000}).to_string();
+    let mut client = connect(&scene).await;
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        client.ready().await.expect("a stream");
+        let wait = request(&scene, "greedy", "POST /v1/locks/a/acquire", &wait);
+        let asked = tokio::spawn(client.send_request(with_headers(wait)));
+        let n = waiting.len() as u64;
+        let is_over = async |_: &leasehold_testkit::Client| {
+            asked.is_finished() || metric(&scene, "leasehold_heads_bytes").await > n * 90_000
+        };
+        scene.local.until("it is counted or refused", is_over).await;
+        if asked.is_finished() {
+            assert_eq!(asked.await.expect("it ran").expect("an answer").status(), 431);
+            break;
+        }
+        waiting.push(asked);
+    }
+    assert_eq!(waiting.len(), 2, "a quarter of the budget");
+    let refusals = "leasehold_limit_refusals_total{limit=\"heads-total-bytes-max\"}";
+    assert_eq!(metric(&scene, refusals).await, 1);
+    // Other keys have their own part, and the first key can still renew.
+    let other = with_headers(request(&scene, "modest", "GET /v1/locks", ""));
+    assert_eq!(client.send_request(other).await.expect("an answer").status(), 200);
+    let renew = json!({
+        "owner_id": "o", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+        "extend_by_ms": 60_000,
+    });
+    let renew = request(&scene, "greedy", "POST /v1/locks/a/renew", &renew.to_string());
+    let renewed = client.send_request(with_headers(renew)).await.expect("an answer");
+    assert_eq!(renewed.status(), 200);
+    let release = json!({
+        "owner_id": "o", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+    });
+    scene.send("greedy", "POST /v1/locks/a/release", release).await;
+    waiting.remove(0).await.expect("it ran").expect("an answer");
+    let again = with_headers(request(&scene, "greedy", "GET /v1/locks", ""));
+    assert_eq!(client.send_request(again).await.expect("an answer").status(), 200, "it is freed");
+    scene.stop().await;
+}
+
 fn without_key(scene: &Scene) -> hyper::Request<Full<Bytes>> {
     let mut request = request(scene, "modest", "GET /v1/locks", "");
     request.headers_mut().clear();

@@ -273,7 +273,7 @@ async fn waits_and_streams_end_with_the_token() {
     let ending = async {
         scene
             .local
-            .until("somebody waits and follows", async |_| {
+            .until("a client waits and follows", async |_| {
                 let lock = scene.send("admin", LOOK, Value::Null).await;
                 let metrics = scene.send("admin", "GET /metrics", Value::Null).await.text;
                 let follows = metrics.lines().any(|line| line == "leasehold_event_streams 1");

@@ -117,14 +117,18 @@ async fn a_wrong_token_of_webdav_is_told_of() {
         (3, "other", "UNLOCK", ("lock-token", token.as_str()), 403, "release"),
         (4, "other", "LOCK", ("if", list.as_str()), 412, "renew"),
         (5, "file-writer", "LOCK", ("if", "(<opaquelocktoken:1>)"), 412, "renew"),
+        (6, "other", "PUT", ("if", list.as_str()), 423, "write"),
+        (7, "file-writer", "PUT", ("if", "(<opaquelocktoken:1>)"), 412, "write"),
     ] {
         let refused = ask(who, method, header, "").await;
         assert_eq!(refused.status, status, "{n}: {refused:?}");
         check(&file, n, [who, operation, "/f.txt"]);
     }
     assert_eq!(ask("file-writer", "LOCK", ("if", &list), "").await.status, 200);
+    let either = format!("{list} (Not <DAV:no-lock>)");
+    assert_eq!(ask("file-writer", "PUT", ("if", &either), "x").await.status, 204);
     assert_eq!(ask("file-writer", "UNLOCK", ("lock-token", &token), "").await.status, 204);
-    assert_eq!(mismatches(&file).len(), 5);
+    assert_eq!(mismatches(&file).len(), 7);
     scene.stop().await;
 }
 

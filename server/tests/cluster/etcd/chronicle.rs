@@ -102,7 +102,7 @@ fn what_was_durable_and_could_not_be_told_is_in_the_audit_of_who_wrote_it() {
         cut.is_cut.store(true, SeqCst);
         second.leads();
         cut.n_unanswered.store(0, SeqCst);
-        assert_eq!(first.audit("\"late\""), 0, "nobody knew");
+        assert_eq!(first.audit("\"late\""), 0, "no record of it");
         cut.is_cut.store(false, SeqCst);
         let told = asking.join().expect("no panic");
         assert!(matches!(told, Err(Error::Unknown) | Ok(_)), "{told:?}");

@@ -80,11 +80,7 @@ fn a_leader_that_was_cut_off_answers_nothing_more_and_follows() {
     let second = world.node("n2");
     assert!(first.take("db", "a").expect("an answer"));
     first.link.is_cut.store(true, SeqCst);
-    assert_eq!(
-        first.holder("db"),
-        Err(Error::StoreSilent),
-        "nobody could tell whether that is true"
-    );
+    assert_eq!(first.holder("db"), Err(Error::StoreSilent), "no server could check that");
     second.leads();
     assert!(second.take("other", "b").expect("an answer"));
     first.link.is_cut.store(false, SeqCst);
@@ -103,7 +99,7 @@ fn a_leader_that_was_cut_off_answers_nothing_more_and_follows() {
 }
 
 #[test]
-fn what_was_written_although_nobody_was_told_counts_once() {
+fn a_write_without_a_response_counts_once() {
     // With such a long tick, nothing else is written during the test.
     let world = World { tick: Duration::from_secs(600), ..World::new() };
     let node = world.node("n1");
@@ -194,7 +190,7 @@ fn a_node_without_memory_does_not_lead_what_it_does_not_know() {
 }
 
 #[test]
-fn a_journal_that_was_put_back_is_led_by_nobody() {
+fn no_server_leads_a_journal_that_was_rolled_back() {
     let world = World::new();
     let first = world.node("n1");
     first.leads();
@@ -281,7 +277,7 @@ fn who_comes_back_after_records_are_gone_reads_the_snapshot() {
 }
 
 #[test]
-fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
+fn etcd_is_compacted_unless_another_program_uses_it() {
     let mut world = World::new();
     world.compact_every = Duration::from_millis(100);
     let at = |revision: &str| {
@@ -294,7 +290,7 @@ fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
     wait_until("it is forgotten", || at("3").is_err_and(|why| why.contains("compacted")));
     node.stop();
     let other = World { compact_every: Duration::from_millis(100), ..World::new() };
-    other.etcd.ctl(&["put", "/somebody/else", "x"]);
+    other.etcd.ctl(&["put", "/another/program", "x"]);
     let node = other.node("n1");
     node.leads();
     for n in 0..8 {
@@ -308,7 +304,7 @@ fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
 }
 
 #[test]
-fn a_journal_that_is_put_back_under_a_follower_is_led_by_nobody() {
+fn no_server_leads_a_journal_that_is_rolled_back_under_a_follower() {
     let world = World::new();
     let first = world.node("n1");
     first.leads();
@@ -327,7 +323,7 @@ fn a_journal_that_is_put_back_under_a_follower_is_led_by_nobody() {
     first.link.is_cut.store(false, SeqCst);
     second.link.is_cut.store(false, SeqCst);
     first.follows();
-    wait_until("somebody noticed", || !world.etcd.ctl(&["get", "/test/rewound"]).is_empty());
+    wait_until("the rollback is noticed", || !world.etcd.ctl(&["get", "/test/rewound"]).is_empty());
     std::thread::sleep(Duration::from_secs(3));
     assert!(first.handle.is_following() && second.handle.is_following());
     assert_eq!(first.take("db", "b"), Err(Error::NotLeading));
@@ -345,8 +341,8 @@ fn a_seat_that_is_given_up_is_taken_at_once() {
     for round in 0..2 {
         let leads =
             || nodes.iter().position(|n| n.as_ref().is_some_and(|n| !n.handle.is_following()));
-        wait_until("somebody leads", || leads().is_some());
-        let leader = leads().expect("somebody leads");
+        wait_until("a server leads", || leads().is_some());
+        let leader = leads().expect("a server leads");
         let node = nodes[leader].take().expect("it leads");
         assert!(node.take(&format!("lock-{round}"), "a").expect("an answer"));
         let seq = 2 + round;

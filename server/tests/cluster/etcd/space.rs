@@ -69,7 +69,7 @@ fn give_back(node: &Node, lock: &str) -> Result<bool, Error> {
 }
 
 #[test]
-fn nothing_more_is_granted_before_etcd_is_full_and_what_is_held_can_be_given_back() {
+fn no_lock_is_granted_before_etcd_is_full_and_held_locks_can_be_released() {
     let world = small(QUOTA);
     let node = world.node("n1");
     node.leads();

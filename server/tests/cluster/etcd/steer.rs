@@ -75,7 +75,7 @@ fn who_is_drained_leads_no_more_until_it_is_resumed() {
 }
 
 #[test]
-fn while_they_are_paused_nobody_takes_the_seat() {
+fn no_server_leads_a_paused_cluster() {
     let world = World::new();
     let (first, second) = pair(&world);
     world.operate(Operator::pause).expect("paused");
@@ -185,7 +185,7 @@ fn a_key_that_cannot_be_read_is_told_and_can_be_deleted() {
     let [seat] = status.unreadable.as_slice() else { panic!("one: {status:?}") };
     assert!(status.leader.is_none() && seat.remedy.contains("step-down deletes it"), "{seat:?}");
     assert!(world.operate(Operator::clear_seat).expect("an answer"));
-    wait_until("somebody leads", || [&first, &second].iter().any(|it| !it.handle.is_following()));
+    wait_until("a server leads", || [&first, &second].iter().any(|it| !it.handle.is_following()));
     first.stop();
     second.stop();
     let id = world.etcd.ctl(&["get", "--print-value-only", "/test/id"]);

@@ -55,7 +55,7 @@ fn a_backup_is_the_way_out_of_a_store_that_was_put_back() {
     let seq: u64 = head.split([':', ',']).nth(1).and_then(|seq| seq.parse().ok()).expect("a head");
     assert!(first.take("later", "a").expect("an answer"));
     let generation = first.handle.generation();
-    let refused = world.restore(&backup).expect_err("somebody leads");
+    let refused = world.restore(&backup).expect_err("a server leads");
     assert!(refused.to_string().contains("n1 leads"), "{refused}");
     let n1 = first.stop();
     world.put_back(&head, seq + 1);
@@ -70,7 +70,7 @@ fn a_backup_is_the_way_out_of_a_store_that_was_put_back() {
     assert_eq!(follower.holder("db"), Ok(None), "whatever was held has ended");
     assert!(follower.take("db", "b").expect("an answer"));
     assert!(token(&follower, "db") > RAISE);
-    assert!(!world.has("rewound"), "nobody found anything wrong with it");
+    assert!(!world.has("rewound"), "no server found a problem");
     follower.stop();
     world.check().expect("a sound store");
 }
@@ -221,14 +221,14 @@ fn a_restore_under_followers_is_seen_by_all_of_them() {
     others
         .iter()
         .for_each(|node| node.link.is_cut.store(true, std::sync::atomic::Ordering::SeqCst));
-    wait_until("nobody leads", || !world.has("leader"));
+    wait_until("no server leads", || !world.has("leader"));
     world.restore(&backup).expect("a restored store");
     first.link.is_cut.store(false, std::sync::atomic::Ordering::SeqCst);
     others
         .iter()
         .for_each(|node| node.link.is_cut.store(false, std::sync::atomic::Ordering::SeqCst));
     let nodes = || others.iter().chain([&first]);
-    wait_until("somebody leads", || nodes().any(|node| !node.handle.is_following()));
+    wait_until("a server leads", || nodes().any(|node| !node.handle.is_following()));
     let generation = world.check().expect("sound").whole.generation;
     wait_until("all have seen it", || nodes().all(|node| node.handle.generation() == generation));
     assert!(!world.has("rewound"));

@@ -74,7 +74,7 @@ async fn every_server_shows_who_leads_who_follows_and_what_an_operator_did() {
     world.etcd.ctl(&["del", "/test/node/n7"]);
     follower.server.stop().await.expect("a good end");
     let gone = row(&leader, "n2", "<span>not there</span>").await;
-    assert!(!gone.contains("record"), "nobody knows how far it is: {gone}");
+    assert!(!gone.contains("record"), "its progress is unknown: {gone}");
     let counted = leader.client.get("/metrics").await.text;
     let value = |metric: &str| {
         let line = counted.lines().find_map(|line| line.strip_prefix(metric));

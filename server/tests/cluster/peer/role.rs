@@ -65,9 +65,9 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
     leader.server.stop().await.expect("a good end");
     follower.until("/leaderz", 200).await;
     // The leader key names a server that is unreachable.
-    let nobody = json!({"nonce": "0", "node": "n9", "address": "http://n9", "version": "1",
+    let absent = json!({"nonce": "0", "node": "n9", "address": "http://n9", "version": "1",
         "peer": "127.0.0.1:9", "peer_key": "k"});
-    world.etcd.ctl(&["put", "/test/leader", &nobody.to_string()]);
+    world.etcd.ctl(&["put", "/test/leader", &absent.to_string()]);
     follower.until("/leaderz", 503).await;
     let ready = follower.client.get("/readyz").await;
     assert_eq!(ready.status, 503);

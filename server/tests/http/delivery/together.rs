@@ -59,7 +59,7 @@ pub(crate) fn told_whole() -> Outcome {
     engine.turn();
     let read = ReadLock { key: LockKey::new("default", "a"), n_queue_max: 0 };
     let view = ask(&mut engine, &handle, read).expect("a lock");
-    if view.holders.is_empty() { Ok(()) } else { Err("the rest was not given back".into()) }
+    if view.holders.is_empty() { Ok(()) } else { Err("the rest was not released".into()) }
 }
 
 fn ask<A: Ask>(engine: &mut Stepped, handle: &EngineHandle, question: A) -> A::Answer {

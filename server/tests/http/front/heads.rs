@@ -123,7 +123,8 @@ async fn the_headers_of_http2_requests_in_progress_count_too() {
     let mut waiting = Vec::new();
     let mut refused = None;
     for _ in 0..100 {
-        let request = request(400).body(Never.boxed()).unwrap();
+        // With a length, the body does not count.
+        let request = request(400).header("content-length", "1").body(Never.boxed()).unwrap();
         let mut sender = sender.clone();
         let sent = tokio::spawn(async move { sender.send_request(request).await });
         let n_before = waiting.len();
@@ -145,6 +146,54 @@ async fn the_headers_of_http2_requests_in_progress_count_too() {
     let usual = request(20).body(Empty::new().boxed()).unwrap();
     let usual = sender.clone().send_request(usual).await.unwrap();
     assert_ne!(usual.status(), 431);
+    connection.abort();
+    local.until("nothing is left", async |_| heads_bytes(&local).await == 0).await;
+}
+
+/// The server keeps up to `body-bytes-max` of a body that is not complete. 2,250 of them used to take 230 MB.
+#[tokio::test]
+async fn large_bodies_of_http2_requests_count_until_they_are_complete() {
+    let mut settings = settings(None);
+    settings.http.heads_total_bytes_max = 300_000;
+    let local = Local::start(settings).await;
+    let io = TokioIo::new(TcpStream::connect(local.address).await.unwrap());
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let acquire = |length: Option<usize>| {
+        let uri = format!("http://{}/v1/locks/l/acquire", local.address);
+        let request = hyper::Request::post(uri).header("content-type", "application/json");
+        length.into_iter().fold(request, |request, n| request.header("content-length", n))
+    };
+    let mut waiting = Vec::new();
+    for (length, n_bytes) in [(Some(60_000), 60_000), (None, 125_536), (Some(16_384), 125_536)] {
+        let request = acquire(length).body(Never.boxed()).unwrap();
+        waiting.push(tokio::spawn(sender.send_request(request)));
+        local.until("it is counted", async |_| heads_bytes(&local).await == n_bytes).await;
+    }
+    // The third is too small to count. Two more large ones fit.
+    for n in 2..=4 {
+        let request = acquire(Some(65_536)).body(Never.boxed()).unwrap();
+        let sent = tokio::spawn(sender.send_request(request));
+        let n_bytes = 60_000 + n * 65_536;
+        let is_over = async |_: &_| sent.is_finished() || heads_bytes(&local).await == n_bytes;
+        local.until("it is counted or refused", is_over).await;
+        match n {
+            4 => assert_eq!(sent.await.unwrap().unwrap().status(), 503),
+            _ => waiting.push(sent),
+        }
+    }
+    let metrics = local.client.get("/metrics").await.text;
+    let refusals = "leasehold_limit_refusals_total{limit=\"heads-total-bytes-max\"} 1\n";
+    assert!(metrics.contains(refusals), "{metrics}");
+    // Small requests, and releases of any size, are served.
+    let small = r#"{"owner_id": "o", "ttl_ms": 60000}"#.to_owned();
+    let small = sender.send_request(acquire(None).body(small.boxed()).unwrap());
+    assert_eq!(small.await.unwrap().status(), 200);
+    let uri = format!("http://{}/v1/locks/l/release", local.address);
+    let large = format!("{{\"owner_id\": \"{}\"}}", "o".repeat(60_000));
+    let release = hyper::Request::post(uri).header("content-type", "application/json");
+    let release = sender.send_request(release.body(large.boxed()).unwrap());
+    assert_eq!(release.await.unwrap().status(), 400);
     connection.abort();
     local.until("nothing is left", async |_| heads_bytes(&local).await == 0).await;
 }

@@ -80,6 +80,46 @@ async fn a_response_that_is_taken_in_part_counts_until_its_connection_is_closed(
     }
 }
 
+/// Such a response used to count as a small one: 5,000 of one client took 830 MB.
+#[tokio::test]
+async fn large_responses_that_are_not_taken_count_by_their_bytes() {
+    let mut settings = settings(None);
+    settings.http.answers_bytes_max = 300_000;
+    let local = Local::start(settings).await;
+    let more = json!({"mode": "shared", "metadata": "x".repeat(16_000)});
+    for n in 0..5 {
+        let held = local.client.acquire("big", &format!("o{n}"), 60_000, more.clone()).await;
+        assert_eq!(held.status, 200);
+    }
+    let n_bytes = local.client.get("/v1/locks/big").await.text.len();
+    let n_allowed = 300_000 / n_bytes;
+    assert!((2..10).contains(&n_allowed), "{n_bytes}");
+    let (mut sender, connection) = connect(&local, 1).await;
+    let mut untaken = Vec::new();
+    for n in 0..=n_allowed {
+        let answer = sender.send_request(get(&local, "/v1/locks/big")).await.unwrap();
+        assert_eq!(answer.status(), if n < n_allowed { 200 } else { 503 });
+        untaken.push(answer);
+    }
+    let metrics = local.client.get("/metrics").await.text;
+    for line in [
+        format!("leasehold_answers_bytes {}\n", n_allowed * n_bytes),
+        "leasehold_limit_refusals_total{limit=\"answers-bytes-max\"} 1\n".into(),
+    ] {
+        assert!(metrics.contains(&line), "no {line} in {metrics}");
+    }
+    let refused = local.client.get("/v1/locks/big").await;
+    assert_eq!((refused.status, refused.text_of("code").as_str()), (503, "OVERLOADED"));
+    assert!(refused.text_of("error").contains("300000 bytes allowed (answers-bytes-max)"));
+    drop((untaken, sender));
+    connection.abort();
+    let is_free = async |client: &Client| {
+        client.get("/metrics").await.text.contains("leasehold_answers_bytes 0\n")
+    };
+    local.until("nothing is counted", is_free).await;
+    assert_eq!(local.client.get("/v1/locks/big").await.status, 200);
+}
+
 #[tokio::test]
 async fn a_client_that_reads_gets_all_of_a_response_whatever_its_window() {
     let local = Local::ephemeral().await;

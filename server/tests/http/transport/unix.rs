@@ -47,7 +47,7 @@ async fn a_unix_socket_has_its_rights_any_host_and_is_gone_at_the_end() {
 }
 
 #[tokio::test]
-async fn only_a_socket_on_which_nobody_answers_is_replaced() {
+async fn only_a_dead_socket_is_replaced() {
     let folder = folder();
     let path = folder.path().join("a.sock");
     let living = UnixListener::bind(&path).unwrap();

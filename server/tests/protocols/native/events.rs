@@ -133,7 +133,7 @@ async fn an_event_that_has_not_happened_is_a_gap_whatever_its_number() {
 }
 
 #[tokio::test]
-async fn nobody_can_make_events_about_what_is_not_theirs() {
+async fn no_client_can_cause_events_about_foreign_locks() {
     let local = Local::ephemeral().await;
     let mine = local.client.acquire("mine", "a", 1_000, json!({})).await;
     let mut watcher = Watcher::start(&local, "", "").await;

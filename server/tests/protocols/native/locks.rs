@@ -198,3 +198,23 @@ async fn a_list_is_in_the_order_of_names_and_goes_on_after_a_restart() {
     assert_eq!(names(&before), ["row-1"]);
     local.stop().await;
 }
+
+/// The server reads a lock with many holders in part. The token of a holder outside of that part used to be refused.
+#[tokio::test]
+async fn the_token_of_each_holder_is_accepted_however_many_there_are() {
+    let local = Local::ephemeral().await;
+    let more = json!({"mode": "shared", "metadata": "x".repeat(16_000)});
+    let mut tokens = Vec::new();
+    for n in 0..8 {
+        let held = local.client.acquire("l", &format!("o{n}"), 60_000, more.clone()).await;
+        tokens.push(held.number("fencing_token"));
+    }
+    for (token, accepted) in
+        tokens.iter().map(|token| (*token, true)).chain([(0, false), (99, false)])
+    {
+        let body = json!({"lock_name": "l", "fencing_token": token});
+        let verdict = local.client.post("/v1/fence/check", body).await.unwrap();
+        assert_eq!(verdict.get("accepted"), &json!(accepted), "{token}: {verdict:?}");
+        assert_eq!(verdict.number("last_token"), *tokens.last().unwrap());
+    }
+}

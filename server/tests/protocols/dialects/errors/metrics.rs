@@ -149,7 +149,7 @@ async fn only_so_many_namespaces_are_shown_those_with_the_most_leases() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_read_every_namespace_is_not_told_their_names() {
+async fn namespace_names_are_hidden_without_the_right_to_read_all() {
     let folder = folder();
     let auth = folder.path().join("auth.toml");
     let rule = "version = 1\npublic = [\"metrics\"]\n[[rule]]\nname = \"all\"\nwho = [\"anonymous\"]\n\

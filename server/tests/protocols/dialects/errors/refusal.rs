@@ -84,7 +84,7 @@ async fn a_wait_that_is_over_says_who_has_the_lock() {
 }
 
 #[tokio::test]
-async fn a_full_queue_lets_nobody_else_wait() {
+async fn a_full_queue_refuses_further_waiters() {
     let limits = Limits { queue_max: 1, ..Limits::default() };
     let scene = Scene::of(Local::start(with_limits(limits)).await).await;
     let wait = json!({"owner_id": "b", "ttl_ms": 1000, "wait_ms": 5000});

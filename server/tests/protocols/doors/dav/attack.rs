@@ -209,7 +209,7 @@ async fn an_operators_link_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn whoever_names_a_folder_means_no_file() {
+async fn a_path_with_a_trailing_slash_is_not_a_file() {
     let scene = Scene::new().await;
     is(&scene.put("/f", "1").await, 201);
     is(&scene.plain("MKCOL /d/").await, 201);

@@ -36,7 +36,7 @@ async fn a_lock_keeps_others_from_changing_a_file_and_names_itself() {
     let with = shown(&token);
     is(&scene.ask("PUT /a", &[("if", &with)], "new").await, 204);
     is(&scene.ask("UNLOCK /a", &[("lock-token", &format!("<{token}>"))], "").await, 204);
-    is(&scene.put("/a", "anybody's").await, 204);
+    is(&scene.put("/a", "unlocked").await, 204);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 
 mod attack;
 mod cover;
+mod crowd;
 mod identity;
 mod lock;
 mod meeting;

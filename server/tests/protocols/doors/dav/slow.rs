@@ -45,7 +45,7 @@ async fn an_upload_whose_lock_expires_writes_nothing() {
 }
 
 #[tokio::test]
-async fn an_upload_whose_lock_is_given_back_or_taken_away_writes_nothing() {
+async fn an_upload_whose_lock_is_released_or_revoked_writes_nothing() {
     let scene = Scene::new().await;
     is(&scene.plain("MKCOL /d").await, 201);
     is(&scene.put("/d/f", "old").await, 201);

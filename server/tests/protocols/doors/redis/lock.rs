@@ -35,7 +35,7 @@ async fn a_key_is_set_once_until_it_expires() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_whoever_has_the_value_extends_and_deletes() {
+async fn only_a_client_with_the_value_extends_and_deletes() {
     let scene = Scene::new().await;
     let mut client = scene.connect().await;
     client

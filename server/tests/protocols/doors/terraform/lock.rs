@@ -64,7 +64,7 @@ async fn a_lock_lasts_for_good_or_as_long_as_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_it_by_another_dialect_is_named() {
+async fn a_holder_of_another_dialect_is_named() {
     let scene = Scene::new().await;
     let path = "/v1/namespaces/terraform/locks/prod/acquire";
     let body = json!({"owner_id": "nightly", "ttl_ms": 60_000});

@@ -1,41 +1,58 @@
-//! Checks every principal against every route. The routes come from the OpenAPI contract; a route without an entry here
-//! fails the test.
+//! The operations over HTTP: those of the contract, methods that OpenAPI does not know, and the pages of the console.
 
 use leasehold_testkit::{Value, json};
 
+use super::Need::{self, *};
+use super::{PRINCIPALS, allows};
 use crate::auth::Scene;
-
-/// What a route requires of the client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Need {
-    /// Open to every client.
-    Nothing,
-    /// Any authenticated principal.
-    Somebody,
-    /// Any authenticated principal, plus a proof in the request, such as a lease id.
-    Own,
-    /// The id of a files session.
-    Session,
-    Read,
-    Acquire,
-    Revoke,
-    FilesRead,
-    FilesWrite,
-    /// Like `FilesRead`, on a route that never answers 401.
-    Download,
-    Upload,
-    /// Read access to every namespace.
-    ReadAll,
-    Admin,
-}
-
-use Need::*;
 
 type Line = (&'static str, Need, Value);
 
-/// Returns every route with its requirement and a valid body.
-fn table() -> Vec<Line> {
+/// Returns every route of the contract with its requirement and a valid body.
+fn of_contract() -> Vec<Line> {
     [few(), of_locks(), of_claims_and_files(), of_terraform(), of_lfs(), of_dav()].concat()
+}
+
+/// Returns the operations with methods that OpenAPI does not know, or with another right for another body.
+fn of_other_methods() -> Vec<Line> {
+    vec![
+        (
+            "post /lfs/{repository}/objects/batch",
+            FilesWrite,
+            json!({"operation": "upload", "objects": []}),
+        ),
+        ("lock /terraform/{state}", FilesWrite, json!({"ID": "i", "Who": "me"})),
+        ("unlock /terraform/{state}", Own, json!({"ID": "i", "Who": "me"})),
+        ("options /dav/{who}.txt", Authenticated, Value::Null),
+        ("propfind /dav/{who}.txt", FilesRead, Value::Null),
+        ("proppatch /dav/{who}.txt", FilesWrite, json!(PATCH)),
+        ("mkcol /dav/folder-{who}", FilesWrite, Value::Null),
+        ("copy /dav/{who}.txt", FilesWrite, Value::Null),
+        ("lock /dav/locked-{who}.txt", FilesWrite, json!(EXCLUSIVE)),
+        ("unlock /dav/{who}.txt", Own, Value::Null),
+        ("move /dav/{who}.txt", FilesWrite, Value::Null),
+    ]
+}
+
+const PATCH: &str =
+    "<propertyupdate xmlns='DAV:'><set><prop><x xmlns='urn:x'>1</x></prop></set></propertyupdate>";
+const EXCLUSIVE: &str = "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope>\
+                         <locktype><write/></locktype></lockinfo>";
+
+/// Returns the pages of the console. Without a credential, they redirect to the sign-in page.
+fn of_console() -> Vec<Line> {
+    let page = |line| (line, Page, Value::Null);
+    let of = |line, need| (line, need, Value::Null);
+    vec![
+        page("get /console/cluster"),
+        page("get /console/take"),
+        of("get /console?namespace=default", Read),
+        of("get /console/lock?namespace=default&name=x", Read),
+        of("get /console/live?namespace=default&name=x", Read),
+        of("get /console/sessions", Admin),
+        of("get /console/sessions/end?number=1", Admin),
+        of("get /console/files", FilesRead),
+    ]
 }
 
 fn acquire() -> Value {
@@ -49,10 +66,10 @@ fn few() -> Vec<Line> {
         ("get /readyz", Nothing, Value::Null),
         ("get /leaderz", Nothing, Value::Null),
         ("get /health", Nothing, Value::Null),
-        ("get /docs", Somebody, Value::Null),
-        ("get /docs/docs.css", Somebody, Value::Null),
-        ("get /docs/docs.js", Somebody, Value::Null),
-        ("get /openapi.json", Somebody, Value::Null),
+        ("get /docs", Authenticated, Value::Null),
+        ("get /docs/docs.css", Authenticated, Value::Null),
+        ("get /docs/docs.js", Authenticated, Value::Null),
+        ("get /openapi.json", Authenticated, Value::Null),
         ("get /metrics", ReadAll, Value::Null),
         ("post /v1/revoke", Revoke, json!({"owner": "o", "reason": "because"})),
         ("post /v1/fence/check", Read, json!({"lock_name": "x", "fencing_token": 1})),
@@ -195,17 +212,6 @@ fn of_dav() -> Vec<Line> {
 
 const LEASE: &str = "1-00000000000000000000000000000000";
 
-/// Principals and their rights.
-const PRINCIPALS: [(&str, &[Need]); 7] = [
-    ("nothing", &[]),
-    ("reader", &[Read]),
-    ("taker", &[Read, Acquire]),
-    ("revoker", &[Read, Revoke]),
-    ("file-reader", &[FilesRead]),
-    ("file-writer", &[FilesRead, FilesWrite]),
-    ("admin", &[Read, Acquire, Revoke, FilesRead, FilesWrite, ReadAll, Admin]),
-];
-
 /// Turns a route of the contract into a request path, and returns a body if the route needs a special one.
 fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
     let path = path
@@ -219,7 +225,8 @@ fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
         .replace("{state}", "x")
         .replace("{repository}", "team/app")
         .replace("{oid}", OID)
-        .replace("{version}", "1");
+        .replace("{version}", "1")
+        .replace("{who}", if who.is_empty() { "anonymous" } else { who });
     match path.as_str() {
         "/lock" if method != "get" => ("/lock?client=c".into(), None),
         "/locks/x" => ("/locks/x?tenant_id=t".into(), None),
@@ -253,27 +260,67 @@ async fn routes(scene: &Scene) -> Vec<String> {
     paths.into_iter().flat_map(of).collect()
 }
 
+/// Returns the headers of a method of WebDAV.
+fn headers(line: &str, who: &str) -> Vec<(&'static str, String)> {
+    let who = if who.is_empty() { "anonymous" } else { who };
+    let mut headers = Vec::new();
+    if let Some((method @ ("copy" | "move"), _)) = line.split_once(" /dav/") {
+        headers.push(("destination", format!("/dav/{method}-{who}.txt")));
+    }
+    if line.starts_with("propfind") || line.starts_with("lock /dav/") {
+        headers.push(("depth", "0".into()));
+    }
+    if line.starts_with("unlock /dav/") {
+        headers.push(("lock-token", "<urn:uuid:00000000-0000-0000-0000-000000000000>".into()));
+    }
+    headers
+}
+
 /// Returns the statuses allowed for this principal. Empty: the principal is let in, so neither 401 nor 403.
-fn expected(need: Need, who: &str, may: &[Need]) -> &'static [u16] {
+fn expected(route: &str, need: Need, who: &str) -> &'static [u16] {
     const IN: &[u16] = &[];
+    let is_page = route.starts_with("get /console") && !route.starts_with("get /console/live");
     match (need, who) {
         (Nothing, _) => IN,
         (Download | Upload, "") => &[403],
+        (_, "") if is_page => &[303],
         (_, "") => &[401],
-        (Somebody | Own, _) => IN,
         // An API key is not a files session.
         (Session, _) => &[401],
-        (Download, _) if may.contains(&FilesRead) => IN,
-        (Upload, _) if may.contains(&FilesWrite) => IN,
-        _ if may.contains(&need) => IN,
+        _ if allows(who, need) => IN,
         _ => &[403],
     }
 }
 
+/// Sends the operation as this principal. Returns what is wrong with the answer.
+async fn mistake(scene: &Scene, (route, need, body): &Line, who: &str) -> Option<String> {
+    let (method, path) = route.split_once(' ').expect("a method");
+    let (path, own_body) = address(method, path, who);
+    let body = match own_body.unwrap_or(body.clone()) {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        body => body.to_string(),
+    };
+    let line = format!("{} {path}", method.to_uppercase());
+    let mut all = scene.proof(who);
+    all.extend(headers(route, who));
+    let all: Vec<_> = all.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let status = scene.status(&all, &line, &body).await;
+    let expected = expected(route, *need, who);
+    let is_right = match expected {
+        [] => !matches!(status, 400 | 401 | 403 | 405 | 415 | 421 | 500),
+        _ => expected.contains(&status),
+    };
+    // The principal is not the last holder of the sticky lock, which that dialect answers with 403.
+    let is_no_holder = *route == "delete /lock" && status == 403 && !who.is_empty();
+    let is_wrong = !is_right && !is_no_holder;
+    is_wrong.then(|| format!("{line} as {who:?}: {status}, expected {expected:?}"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_route_asks_for_its_right() {
-    let scene = Scene::new().await;
-    let table = table();
+async fn every_operation_asks_for_its_right() {
+    let scene = super::scene().await;
+    let table = of_contract();
     let routes = routes(&scene).await;
     let unknown: Vec<_> =
         routes.iter().filter(|route| !table.iter().any(|(known, ..)| known == route)).collect();
@@ -281,30 +328,57 @@ async fn every_route_asks_for_its_right() {
     let gone: Vec<_> =
         table.iter().filter(|(known, ..)| !routes.iter().any(|route| route == known)).collect();
     assert!(gone.is_empty(), "rules without a route: {gone:?}");
-    let nobody = [("", &[] as &[Need])];
     let mut wrong = Vec::new();
-    for (route, need, body) in &table {
-        let (method, path) = route.split_once(' ').expect("a method");
-        for (who, may) in nobody.iter().chain(&PRINCIPALS) {
-            let (path, own_body) = address(method, path, who);
-            let body = own_body.unwrap_or(body.clone());
-            let body = if body.is_null() { String::new() } else { body.to_string() };
-            let line = format!("{} {path}", method.to_uppercase());
-            let proof = scene.proof(who);
-            let headers: Vec<_> =
-                proof.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            let status = scene.status(&headers, &line, &body).await;
-            let expected = expected(*need, who, may);
-            let is_right = if expected.is_empty() {
-                !matches!(status, 400 | 401 | 403 | 405 | 415 | 421 | 500)
-            } else {
-                expected.contains(&status)
-            };
-            // The principal is not the last holder of the sticky lock, which that dialect answers with 403.
-            let is_no_holder = *route == "delete /lock" && status == 403 && !who.is_empty();
-            if !is_right && !is_no_holder {
-                wrong.push(format!("{line} as {who:?}: {status}, expected {expected:?}"));
-            }
+    for (who, _) in PRINCIPALS {
+        let name = if who.is_empty() { "anonymous" } else { who };
+        let put = scene.send("admin", &format!("PUT /dav/{name}.txt"), json!("x")).await;
+        assert_eq!(put.status, 201, "{put:?}");
+    }
+    for line in [table, of_other_methods(), of_console()].concat() {
+        for (who, _) in PRINCIPALS {
+            wrong.extend(mistake(&scene, &line, who).await);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    scene.stop().await;
+}
+
+/// Operations that do not name a lock or a path: they are open to every principal with the right on any name, and leave
+/// out what the principal has no right to.
+const UNNAMED: [&str; 19] = [
+    "post /v1/revoke",
+    "post /v1/sessions",
+    "get /v1/events",
+    "get /v1/history",
+    "get /v1/locks",
+    "get /v1/namespaces/{namespace}/events",
+    "get /v1/namespaces/{namespace}/history",
+    "get /v1/namespaces/{namespace}/locks",
+    "get /v1/claims",
+    "get /v1/claims/",
+    "get /lock/page",
+    "post /auth/session",
+    "get /admin/locks",
+    "get /",
+    "get /terraform",
+    "get /lfs/{repository}/locks",
+    "post /lfs/{repository}/locks/verify",
+    "get /console?namespace=default",
+    "get /console/files",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_counts_for_the_names_of_its_rule_only() {
+    let scene = super::scene().await;
+    let mut wrong = Vec::new();
+    for (route, need, body) in [of_contract(), of_other_methods(), of_console()].concat() {
+        let is_of_names =
+            matches!(need, Read | Acquire | Revoke | FilesRead | FilesWrite | Download | Upload);
+        let mistake = mistake(&scene, &(route, need, body), super::ELSEWHERE).await;
+        match UNNAMED.contains(&route) {
+            true if mistake.is_none() => wrong.push(format!("{route} names something")),
+            false if is_of_names => wrong.extend(mistake),
+            _ => {}
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -7,17 +7,23 @@ use std::collections::BTreeSet;
 
 /// One request to one lock and its response, with the times between which it took effect.
 #[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) called_at: u64,
-    pub(crate) returned_at: u64,
-    pub(crate) what: What,
+pub struct Operation {
+    /// When the client sent the request.
+    pub called_at: u64,
+    /// When the client received the response.
+    pub returned_at: u64,
+    /// The request and its response.
+    pub what: What,
 }
 
 /// The kind of an operation and its response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub enum What {
+    /// An acquire that was granted with this token.
     Granted(u64),
+    /// An acquire that was refused because the lock was held.
     Refused,
+    /// A release of the lease with this token.
     Released(u64),
     /// A release that failed because the lease had ended.
     NotReleased(u64),
@@ -56,8 +62,8 @@ struct Done {
     lock: Lock,
 }
 
-/// Returns whether such an order exists.
-pub(crate) fn is_linearizable(mut operations: Vec<Operation>) -> bool {
+/// Returns whether these operations on one lock could have happened one at a time, in some order.
+pub fn is_linearizable(mut operations: Vec<Operation>) -> bool {
     operations.sort_by_key(|operation| operation.called_at);
     let start = Done { first: 0, ahead: BTreeSet::new(), lock: Lock::default() };
     let (mut to_try, mut tried) = (vec![start], BTreeSet::new());
