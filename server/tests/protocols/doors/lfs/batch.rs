@@ -44,7 +44,7 @@ async fn what_the_server_cannot_do_is_said() {
     };
     for (body, word) in [
         (with("operation", json!("sideways")), "upload or download"),
-        (with("transfers", json!(["tus"])), "basic only"),
+        (with("transfers", json!(["tus"])), "supports only basic"),
         (with("hash_algo", json!("sha512")), "sha256 only"),
     ] {
         let refused = scene.send("", "POST /lfs/team/app/objects/batch", body).await;
