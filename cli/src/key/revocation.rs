@@ -121,7 +121,11 @@ fn is_own(args: &RevokeKeyArgs, ids: &[String]) -> Result<bool, Failure> {
 }
 
 /// Waits until the server has reloaded the files. Only then is the key certain to be rejected.
-async fn taken_over(args: &RevokeKeyArgs, client: &Client, revoked: &Revoked) -> Result<(), Failure> {
+async fn taken_over(
+    args: &RevokeKeyArgs,
+    client: &Client,
+    revoked: &Revoked,
+) -> Result<(), Failure> {
     let (n, url) = (revoked.ids.len(), &args.server.url);
     let is_own = is_own(args, &revoked.ids)?;
     let began = Instant::now();
