@@ -39,7 +39,9 @@ impl<'a> Token<'a> {
         let object = |part: &str| decode(part).and_then(|bytes| json::object(&bytes));
         let head = object(header).ok_or("the token's header is not a JSON object")?;
         if FORBIDDEN.iter().any(|name| head.contains_key(*name)) {
-            return Err("the token's header contains a key or a key URL, which is not allowed");
+            return Err(
+                "the token's header has a forbidden parameter: a key, a key URL, crit, cty or zip",
+            );
         }
         let kind = head.get("typ").map(|kind| kind.as_str().unwrap_or("?").to_ascii_lowercase());
         if !matches!(kind.as_deref(), None | Some("jwt" | "at+jwt" | "application/at+jwt")) {

@@ -99,7 +99,7 @@ async fn a_store_moves_to_etcd_and_back_with_its_leases() {
     assert!(closed.terminate().success());
     let open = leader(&node, &store).await;
     assert_eq!(open.client.renew(&held, 600_000, json!({})).await.status, 200);
-    fails(&["reopen", &store, "--target-unused"], "it is open");
+    fails(&["reopen", &store, "--target-unused"], "is open");
     assert!(open.terminate().success());
     fails(&["reopen", &store, "--target-unused"], "is not closed");
     does(&["reopen", text(&first), "--target-unused"]);

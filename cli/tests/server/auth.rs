@@ -336,7 +336,7 @@ fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
     assert_eq!(may("oidc:alice", &[]).0, Some(77));
     assert_eq!(may("proxy:alice", &["proxy:payments"]).0, Some(77));
     let check = || world.run(&["check-config", "--auth-file=auth.toml"]);
-    assert!(!text(&check().stderr).contains("no principal starts with"), "{:?}", check());
+    assert!(!text(&check().stderr).contains("no principal begins with"), "{:?}", check());
     write(&format!(
         "{oidc}{}{}",
         rule("oicd:payments"),

@@ -108,7 +108,7 @@ async fn every_dialect_renders_every_failure() {
             let body = response.into_body().collect().await.expect("a body").to_bytes();
             let body = String::from_utf8_lossy(&body).replace("\\\"", "\"");
             let is_unknown = failure.effect() == Effect::Unknown;
-            let says_unknown = body.contains("not known whether the request took effect");
+            let says_unknown = body.contains("request might have taken effect");
             assert_eq!(says_unknown, is_unknown, "{told}: {body}");
             assert!(is_unknown || body.contains(&failure.text), "{told}: {body}");
             let says_code = serde_json::from_str::<leasehold_api::Failure>(&body);

@@ -436,7 +436,7 @@ mod tests {
         );
         assert!(may_be_full(&error));
         let why = disk.exhausted(&error).to_string();
-        assert!(why.contains(JOURNAL) && why.contains("Make room there"), "{why}");
+        assert!(why.contains(JOURNAL) && why.contains("Free some space"), "{why}");
         disk.look();
         assert!(!health.is_short() && health.trouble().is_none());
         drop(disk);

@@ -131,7 +131,7 @@ fn no_two_issuers_are_one() {
     let two = oidc(introspection)
         + &oidc(introspection).replace("\"oidc\"", "\"two\"").replace("id.", "id2.");
     let why = told(&two).expect_err("two of them");
-    assert!(why.contains("an opaque token does not say whose it is"), "{why}");
+    assert!(why.contains("an opaque token does not name its issuer"), "{why}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ async fn only_a_dead_socket_is_replaced() {
     local.stop().await;
     std::fs::write(&path, "precious").unwrap();
     let said = refused(on(&path)).await;
-    assert!(said.contains("is no socket"), "{said}");
+    assert!(said.contains("is not a socket"), "{said}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
 

@@ -93,7 +93,7 @@ async fn following_from_dropped_events_starts_with_a_gap() {
     let (record, _) = id.rsplit_once('-').expect("three numbers");
     let (generation, record) = record.split_once('-').expect("three numbers");
     let record: u64 = record.parse().expect("a number");
-    let cases = [(record, "no longer kept", "y"), (record + 1000, "not happened", "after")];
+    let cases = [(record, "no longer kept", "y"), (record + 1000, "does not exist yet", "after")];
     for (record, why, lock) in cases {
         let mut stream = watch(&scene, &format!("since={generation}-{record}-0")).await;
         let (name, _, gap) = next(&mut stream).await;

@@ -169,7 +169,7 @@ async fn what_goes_deeper_can_still_be_changed() {
     for method in ["COPY", "MOVE"] {
         let refused =
             scene.ask(&format!("{method} /d"), &[("destination", "/dav/e/e/c")], "").await;
-        says(&refused, 400, &["more than 62 names deep", "nothing was changed"]);
+        says(&refused, 400, &["more than 62 levels", "nothing was changed"]);
         is(&scene.plain("GET /e/e/c").await, 404);
         is(&scene.plain("GET /d").await, 200);
     }
