@@ -10,13 +10,13 @@ use leasehold_core::{
     Span, Target, Wait,
 };
 
+use super::directory::{Collect, ListNames, StopCollecting};
 use super::mailbox::Told;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadLocks,
     ReadSession, each_read,
 };
-use super::survey::Survey;
 use super::undelivered::Undelivered;
 use super::waited::queued;
 use super::watch::WatchLease;

@@ -11,17 +11,18 @@ use std::time::{Duration, Instant};
 use leasehold_auth::Permitted;
 use leasehold_base::clock::{self, LockClock};
 use leasehold_base::sync::lock;
-use leasehold_core::{Span, Timestamp, mutant};
+use leasehold_core::{Asker, Span, Timestamp, mutant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::archive::ReadHistory;
 use super::ask::Ask;
+use super::directory::Directory;
 use super::event::{Bell, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
 use super::message::{self, Error, Ticket};
 use super::metrics::{EngineMetrics, Op};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
-use super::shared::{Gone, Shared, Whereabouts};
+use super::shared::{Asking, Gone, Shared, Whereabouts};
 use super::writer::Writer;
 use leasehold_store::{Cursor, Event, EventId, Health};
 
@@ -33,10 +34,10 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// Cheap to clone; hides how the engine is reached.
 #[derive(Clone)]
-pub struct EngineHandle(Arc<Inner>);
+pub struct EngineHandle(pub(super) Arc<Inner>);
 
 #[derive(Clone)]
-struct Inner {
+pub(super) struct Inner {
     shared: Arc<Shared>,
     _asking: Arc<Asking>,
     lead: Arc<Lead<Writer>>,
@@ -44,20 +45,15 @@ struct Inner {
     events: Arc<EventLog>,
     metrics: Arc<EngineMetrics>,
     health: Arc<Health>,
+    pub(super) directory: Arc<Directory>,
     /// The worker that asks, if it is one, and its number.
     worker: Option<(usize, Arc<Desk>)>,
     /// By which the worker's readers are woken.
     bell: Option<Bell>,
 }
 
-/// The last of those who can ask is gone: it is time to stop.
-struct Asking(Arc<Shared>);
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
+/// A permitted request, and its caller if that is written down.
+type Parts<A> = (A, Option<Arc<Asker>>);
 
 impl EngineHandle {
     pub(super) fn new(
@@ -68,7 +64,7 @@ impl EngineHandle {
         metrics: Arc<EngineMetrics>,
     ) -> Self {
         let _asking = Arc::new(Asking(shared.clone()));
-        let (worker, bell, health) = (None, None, Arc::default());
+        let (worker, bell, health, directory) = (None, None, Arc::default(), Arc::default());
         Self(Arc::new(Inner {
             shared,
             _asking,
@@ -77,6 +73,7 @@ impl EngineHandle {
             events,
             metrics,
             health,
+            directory,
             worker,
             bell,
         }))
@@ -309,6 +306,11 @@ impl EngineHandle {
     /// Asks something. Who waits for a lock is answered when the wait is over; dropping the future is going away.
     #[inline]
     pub fn ask<A: Ask>(&self, ask: Permitted<A>) -> Call<A> {
+        self.send(ask.into_parts())
+    }
+
+    #[inline]
+    pub(super) fn send<A: Ask>(&self, ask: Parts<A>) -> Call<A> {
         let (asked, mut call) = self.prepare(ask);
         let op = Op::of(&asked.question);
         let refused = self.0.shared.inbox.ask(asked, self.flusher());
@@ -324,8 +326,7 @@ impl EngineHandle {
 
     /// A question ready to be asked, and where its answer will be.
     #[inline]
-    fn prepare<A: Ask>(&self, ask: Permitted<A>) -> (message::Asked, Call<A>) {
-        let (ask, asker) = ask.into_parts();
+    fn prepare<A: Ask>(&self, (ask, asker): Parts<A>) -> (message::Asked, Call<A>) {
         let (question, ticket) = (ask.into_question(), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
         let reply_to =
@@ -371,7 +372,7 @@ impl Together<'_> {
     /// One more.
     #[inline]
     pub fn ask<A: Ask>(&mut self, ask: Permitted<A>) -> Call<A> {
-        let (asked, call) = self.handle.prepare(ask);
+        let (asked, call) = self.handle.prepare(ask.into_parts());
         self.asked.push(asked);
         call
     }

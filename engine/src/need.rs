@@ -8,8 +8,8 @@ use leasehold_core::LockKey;
 
 use super::{
     CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe,
-    ReadHistory, ReadLease, ReadLeases, ReadLock, ReadLocks, ReadMaintenance, ReadSession, Survey,
-    Take, TakeAll, WaitFor, WaitForAll, WatchLease,
+    ReadHistory, ReadLease, ReadLeases, ReadLock, ReadLocks, ReadMaintenance, ReadSession,
+    SearchLocks, Take, TakeAll, WaitFor, WaitForAll, WatchLease,
 };
 use leasehold_auth::{governed, own};
 
@@ -27,7 +27,7 @@ governed! {
         // The subscriber receives only events on locks it can read.
         Interest::All => caller.check_somewhere(Right::Read, None),
     };
-    Survey: |asked, caller| {
+    SearchLocks: |asked, caller| {
         asked.view = caller.view(Right::Read);
         caller.check_somewhere(Right::Read, None)
     };

@@ -9,8 +9,8 @@ use leasehold_core::{
 };
 
 use super::batch::Batch;
+use super::directory::{Collect, ListNames, StopCollecting};
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
-use super::survey::Survey;
 use super::watch::WatchLease;
 use super::writer::Writer;
 
@@ -19,11 +19,11 @@ pub(super) const SCAN_MAX: usize = 1024;
 /// Names that are put in order in one turn of the first list.
 const ORDERED_MAX: usize = 256;
 /// Locks that are settled and shown in one turn: so it takes a small part of a millisecond.
-const LOCKS_MAX: usize = 100;
+pub(super) const LOCKS_MAX: usize = 100;
 /// About how much of one lock is shown, however many hold it or wait for it.
-const LOCK_BYTES_MAX: usize = 64 * 1024;
+pub(super) const LOCK_BYTES_MAX: usize = 64 * 1024;
 /// About how much one page of a list has; more is another page.
-const PAGE_BYTES: usize = 64 * 1024;
+pub(super) const PAGE_BYTES: usize = 64 * 1024;
 
 /// Something that can be looked up. It changes nothing, except that what has fallen due is written down first.
 pub trait Look {
@@ -68,6 +68,7 @@ macro_rules! each_read {
             ReadLock,
             ReadLocks,
             ListLocks,
+            ListNames,
             ReadSession,
             ReadLease,
             ReadLeases,
@@ -76,7 +77,8 @@ macro_rules! each_read {
             ListSessions,
             CountNamespaces,
             ReadMaintenance,
-            Survey,
+            Collect,
+            StopCollecting,
             WatchLease,
             Probe
         );
@@ -280,32 +282,13 @@ impl Look for ListLocks {
 
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> LockPage {
         let filter = self.0;
-        let mut page = LockPage::default();
         if !writer.machine.order_names(ORDERED_MAX) {
             // Nothing yet, and the same again: no name is before the empty one.
-            page.next = Some(filter.after.unwrap_or_default());
-            return page;
+            let next = Some(filter.after.unwrap_or_default());
+            return LockPage { next, ..LockPage::default() };
         }
-        let (names, last) = names(writer, &filter);
-        let detail = Detail { n_queue_max: SCAN_MAX, n_bytes_max: LOCK_BYTES_MAX };
-        let mut before = filter.after.clone();
-        for name in names {
-            if page.locks.len() == filter.n_max || page.n_bytes >= PAGE_BYTES {
-                page.next = before;
-                return page;
-            }
-            let key = LockKey::new(&*filter.namespace, name.clone());
-            before = Some(name);
-            // Nothing is shown as over that is not durably over.
-            let _ = writer.apply(Settle(key.clone()), batch);
-            let view = writer.machine.lock_in_part(&key, detail);
-            if matches(&key.name, &view, &filter) {
-                page.n_bytes += view.n_bytes();
-                page.locks.push((key, view));
-            }
-        }
-        page.next = last;
-        page
+        let (names, next) = names(writer, &filter);
+        ListNames { filter, names, next }.look(writer, batch)
     }
 }
 
@@ -421,7 +404,7 @@ fn settled_lease(
     writer.machine.lease_record(number)
 }
 
-fn matches(name: &str, view: &LockView, filter: &Filter) -> bool {
+pub(super) fn matches(name: &str, view: &LockView, filter: &Filter) -> bool {
     if filter.leave_out.is_some_and(|leave_out| leave_out.applies(name, view)) {
         return false;
     }
