@@ -24,6 +24,7 @@ mod rate;
 mod remembered;
 mod review;
 mod right;
+pub mod shares;
 pub mod sign_in;
 mod standing;
 pub mod ticket;

@@ -214,7 +214,7 @@ fn show(
     }
     if report.is_rewound {
         lines.push(
-            "  rewound   etcd was rolled back to an earlier state: no server can lead until a restore"
+            "  rewound   the store was rolled back to an earlier state: no server can lead until a restore"
                 .into(),
         );
     }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use leasehold_server::cluster::{self, Location};
 use leasehold_store::Error;
-use leasehold_store::etcd::Operator;
+use leasehold_store::shared::Operator;
 use leasehold_store::status::{Status, Unreached, Unreadable};
 use serde_json::{Value, json};
 
@@ -144,8 +144,8 @@ pub(crate) fn upgrade(args: &UpgradeArgs) -> Result<(), Failure> {
 impl ClusterStoreArgs {
     fn operate<T>(&self, work: impl FnOnce(&Operator) -> Result<T, Error>) -> Result<T, Failure> {
         let reach = || {
-            let remote = cluster::reach(&self.etcd.access(self.store.clone()))?;
-            work(&Operator::new(remote, &self.store.prefix))
+            let backend = cluster::reach(&self.etcd.access(self.store.clone()))?;
+            work(&Operator::new(backend))
         };
         reach().map_err(|error| Failure::from(error.to_string()))
     }
@@ -187,7 +187,7 @@ fn shown(args: &ClusterStoreArgs, status: &Status) -> String {
         lines.push("paused    no server can become leader (leasehold cluster resume)".into());
     }
     if status.rewound {
-        lines.push("rewound   etcd was rolled back; run leasehold restore --store".into());
+        lines.push("rewound   the store was rolled back; run leasehold restore --store".into());
     }
     if let Some(moved_to) = &status.moved_to {
         lines.push(format!("closed    the store has moved to {moved_to}"));
@@ -218,7 +218,7 @@ fn shown(args: &ClusterStoreArgs, status: &Status) -> String {
         nodes.row([a, b, c, d, e, state]);
     }
     let mut etcd = Table::new(["ETCD", "VERSION", "IN USE", "FILE", "ALARMS"]);
-    for member in &status.etcd {
+    for member in &status.members {
         let alarms = member.error.clone().unwrap_or_else(|| member.alarms.join(", "));
         let [in_use, file] = [member.bytes_in_use, member.bytes].map(megabytes);
         etcd.row([member.endpoint.clone(), member.version.clone(), in_use, file, alarms]);

@@ -5,8 +5,8 @@ use std::time::Instant;
 use leasehold_core::Effects;
 
 use super::ask::Reply;
+use super::error::Error;
 use super::mailbox::ReplyTo;
-use super::message::Error;
 use super::metrics::Op;
 
 /// The effects of a batch, and the replies that wait until it is durable.

@@ -1,6 +1,7 @@
 //! Rejects requests while the store cannot be written.
 
-use super::message::{Asked, Error};
+use super::error::Error;
+use super::message::Asked;
 use super::metrics::Op;
 use super::writer::Writer;
 
@@ -17,16 +18,12 @@ impl Writer {
 
     /// Returns the error for requests while the store cannot be written.
     pub(super) fn busy(&self) -> Error {
-        match self.is_remote {
-            _ if self.health.room().is_out => Error::StoreAlarmed,
-            true => Error::StoreSilent,
-            false => Error::Busy,
-        }
+        self.durability.unavailable(self.health.room())
     }
 
     /// Logs when the store stops answering and when it answers again, once each.
     pub(super) fn note_silence(&mut self, is_silent: bool) {
-        if !self.is_remote || self.was_silent == is_silent {
+        if !self.durability.can_be_overtaken() || self.was_silent == is_silent {
             return;
         }
         self.was_silent = is_silent;
@@ -38,11 +35,11 @@ impl Writer {
             let why = self.health.why_unanswered();
             tracing::error!(
                 %why,
-                "etcd is unavailable; no lock request can be answered until it recovers"
+                "the store is unavailable; no lock request can be answered until it recovers"
             );
         } else {
             self.metrics.cluster.leads(Some(self.epoch));
-            tracing::info!("etcd is available again");
+            tracing::info!("the store is available again");
         }
     }
 

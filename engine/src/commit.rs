@@ -13,7 +13,7 @@ use leasehold_core::{
 
 use super::ask::Reply;
 use super::batch::{Answer, Batch, tell, tell_unknown};
-use super::message::Error;
+use super::error::Error;
 use super::metrics::Resolved;
 use super::writer::Writer;
 use leasehold_store::{self as store, Draft, Kind, Permit};
@@ -46,10 +46,10 @@ impl Writer {
             self.send();
         }
         let is_empty = batch.effects.changes.is_empty();
-        let must_append = self.is_remote && (kind == Kind::Epoch || self.has_time_to_tell(moment));
+        let must_append = self.durability.needs_record(kind, || self.has_time_to_tell(moment));
         if is_empty && !must_append && !self.is_tick_due(moment.lock_time) {
-            let began = self.is_remote.then(Instant::now);
-            let is_confirmed = mutant!(ConfirmBeforeApplying) && self.is_remote;
+            let began = self.durability.can_be_overtaken().then(Instant::now);
+            let is_confirmed = mutant!(ConfirmBeforeApplying) && self.durability.can_be_overtaken();
             return match if is_confirmed { Ok(()) } else { self.store.confirm(permit) } {
                 Ok(()) => {
                     self.note_confirmed(moment.lock_time);
@@ -84,7 +84,7 @@ impl Writer {
     fn note_confirmed(&mut self, at: Timestamp) {
         self.confirmed_at = at;
         self.note_silence(false);
-        if self.is_remote {
+        if self.durability.can_be_overtaken() {
             self.shared.confirmed_at.store(at.as_nanos(), Relaxed);
         }
     }
@@ -137,7 +137,7 @@ impl Writer {
             batch.tell_all(self.busy());
             return Ok(());
         }
-        let is_overtaken = self.is_remote && matches!(error, store::Error::Fenced(_));
+        let is_overtaken = self.durability.is_overtaken(&error);
         batch.tell_all(if is_overtaken { Error::NotLeading } else { Error::Stopping });
         Err(error)
     }
@@ -195,7 +195,7 @@ impl Writer {
             }
             Err(store::Error::Unsettled(why)) => {
                 let is_long = self.clock.now().since(held.since) >= self.settle_max();
-                if is_long && !self.is_remote {
+                if is_long && self.durability.stops_if_unsettled() {
                     held.batch.tell_unknown(Error::Stopping);
                     return Err(store::Error::Unknown(why));
                 }

@@ -16,9 +16,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::archive::ReadHistory;
 use super::ask::Ask;
+use super::error::Error;
 use super::event::{Bell, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
-use super::message::{self, Error, Ticket};
+use super::message::{self, Ticket};
 use super::metrics::{EngineMetrics, Op};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
 use super::shared::{Gone, Shared, Whereabouts};

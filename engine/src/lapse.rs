@@ -8,7 +8,8 @@ use leasehold_core::{LeaseNumber, Leave, StepAside, Timestamp, mutant};
 
 use super::ask::Question;
 use super::batch::Batch;
-use super::message::{Asked, Error};
+use super::error::Error;
+use super::message::Asked;
 use super::metrics::Op;
 use super::writer::{Writer, nanos};
 
@@ -53,7 +54,7 @@ impl Writer {
         }
         tracing::warn!(
             n_waits = waiting.len(),
-            "etcd has not confirmed this leader for the duration of its lease; ending all waits"
+            "the store has not confirmed this leader for the duration of its lease; ending all waits"
         );
         for (lease, waiters) in waiting {
             self.forsaken.waiting.push_back(lease);

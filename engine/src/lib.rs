@@ -11,6 +11,8 @@ mod batch;
 mod busy;
 mod chronicler;
 mod commit;
+mod durability;
+mod error;
 mod event;
 mod expiry;
 mod fence;
@@ -59,12 +61,12 @@ pub use ask::{
 };
 pub use audit::{AuditLog, Mismatch};
 pub use chronicler::HistoryOptions;
+pub use error::Error;
 pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use fence::{CheckToken, TokenState};
 pub use handle::{Call, EngineHandle, Together};
 pub use mailbox::Mailbox;
-pub use message::Error;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
@@ -77,6 +79,7 @@ pub use survey::{Order, Place, Stand, Survey, Surveyed, Tally, Wanted};
 pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 
+use durability::Durability;
 use leasehold_store::{self as store, Embedded, Seat, Store, Witness};
 use metrics::EngineMetrics;
 use roles::Roles;
@@ -238,7 +241,7 @@ fn load(
     let shared = Arc::new(Shared::new(options.queue_max));
     let health = store.health();
     let mut writer = Writer::new(
-        options,
+        (options, Durability::Embedded),
         (store, loaded.epoch),
         loaded.machine,
         clock.clone(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::ask::Reply;
-use super::message::Error;
+use super::error::Error;
 use super::rounds::{Bell, Tray};
 use super::undelivered::Undelivered;
 

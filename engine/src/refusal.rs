@@ -4,7 +4,7 @@
 use leasehold_core::{Acquire, Command};
 
 use super::ask::Question;
-use super::message::Error;
+use super::error::Error;
 use super::writer::Writer;
 
 impl Writer {
@@ -13,11 +13,7 @@ impl Writer {
         if self.health.n_bytes() >= self.options.journal_bytes_max {
             return Some(Error::JournalFull);
         }
-        self.health.is_short().then(|| match self.is_remote {
-            false => Error::DiskFull,
-            true if self.health.room().is_out => Error::StoreAlarmed,
-            true => Error::StoreFull,
-        })
+        self.health.is_short().then(|| self.durability.out_of_space(self.health.room()))
     }
 
     /// Returns whether the request must be audited but the audit file cannot be written.

@@ -14,6 +14,7 @@ use leasehold_base::sync::lock;
 use leasehold_core::mutant;
 
 use super::chronicler::Chronicler;
+use super::durability::Durability;
 use super::event::EventLog;
 use super::metrics::{EngineMetrics, Turn};
 use super::rounds::{Habits, Lead};
@@ -189,8 +190,8 @@ impl Roles {
         self.clock.go_on(last.unwrap_or_default());
         // Earlier events were published while following.
         self.events.catch_up(0, seq, told);
-        let writer = Writer::new(
-            self.options.clone(),
+        let mut writer = Writer::new(
+            (self.options.clone(), Durability::Shared),
             (store, epoch),
             machine,
             self.clock.clone(),
@@ -198,7 +199,6 @@ impl Roles {
             self.events.clone(),
             self.metrics.clone(),
         );
-        let mut writer = writer.remote();
         if !mutant!(AnswerBeforeEpochRecord) {
             writer.begin()?;
         }

@@ -5,7 +5,7 @@ use leasehold_core::{Resume, mutant};
 
 use super::batch::Batch;
 use super::commit::SETTLE_PAUSE;
-use super::message::Error;
+use super::error::Error;
 use super::metrics::Turn;
 use super::writer::Writer;
 use leasehold_store::{self as store, Dismissal, Draft, Kind};
@@ -27,7 +27,7 @@ impl Writer {
             while self.held.is_some() {
                 pace::sleep(SETTLE_PAUSE);
                 self.settle()?;
-                if self.is_remote && self.shared.is_stopping() {
+                if self.durability.outlives_writer() && self.shared.is_stopping() {
                     return Err(store::Error::Unknown("the server stops".into()));
                 }
             }
@@ -60,7 +60,8 @@ impl Writer {
     /// Tells all waiting clients that the engine or this leadership has ended, and how.
     pub(super) fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // If another server has taken over, this process follows it.
-        let is_overtaken = self.is_remote && matches!(result, Err(store::Error::Fenced(_)));
+        let error = result.as_ref().err();
+        let is_overtaken = error.is_some_and(|error| self.durability.is_overtaken(error));
         let asked = if is_overtaken { self.shared.follow() } else { self.shared.inbox.close() };
         // Queued requests that are in no round have had no effect.
         let error = if is_overtaken { Error::NotLeading } else { Error::Stopping };
@@ -83,12 +84,12 @@ impl Writer {
         if is_overtaken {
             return result;
         }
-        if self.is_remote && result.is_ok() {
+        if self.durability.outlives_writer() && result.is_ok() {
             self.last_tick();
         }
         let result = result.and_then(|()| self.store.finish());
         // A process in a cluster ends later.
-        if !self.is_remote {
+        if !self.durability.outlives_writer() {
             self.shared.stopped.send_replace(true);
         }
         result

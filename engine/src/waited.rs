@@ -6,8 +6,8 @@ use leasehold_core::{
 };
 
 use super::ask::Reply;
+use super::error::Error;
 use super::mailbox::Told;
-use super::message::Error;
 use super::metrics::Op;
 use super::undelivered::Undelivered;
 use super::waiters::Waiter;

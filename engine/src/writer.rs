@@ -13,12 +13,14 @@ use super::Options;
 use super::ask::{Question, Reply};
 use super::batch::{Answer, Batch};
 use super::commit::{Held, SETTLE_PAUSE};
+use super::durability::Durability;
+use super::error::Error;
 use super::event::EventLog;
 use super::gather::{Ended, Gathering};
 use super::lapse::Forsaken;
 use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
-use super::message::{Asked, Error};
+use super::message::Asked;
 use super::metrics::{EngineMetrics, Op};
 use super::read::Look;
 use super::rounds::{Gathers, Round, Work};
@@ -33,11 +35,6 @@ use leasehold_store::{self as store, Health, Kind, Store};
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// Maximum sleep of the loop, so that its health check sees it running.
 const IDLE_MAX: Duration = Duration::from_secs(1);
-/// A shared store is asked at least this often whether another server has taken over, even if there is nothing to
-/// write.
-const CONFIRM_EVERY: Duration = Duration::from_secs(1);
-/// Maximum time that clients wait for the outcome of a record.
-const HELD_MAX: Duration = Duration::from_secs(5);
 /// If a round takes longer than this, because of a slow disk, workers do not do rounds themselves.
 const QUICK_MAX: Duration = Duration::from_millis(1);
 
@@ -61,8 +58,7 @@ pub struct Writer {
     pub(super) confirmed_at: Timestamp,
     /// The epoch of the journal.
     pub(super) epoch: u64,
-    /// The store is shared. When another server takes over, this writer ends and the process follows.
-    pub(super) is_remote: bool,
+    pub(super) durability: Durability,
     /// A deadline passed in this round, whether or not that changed anything.
     pub(super) was_due: bool,
     pub(super) was_busy: bool,
@@ -77,7 +73,7 @@ pub struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        options: Options,
+        (options, durability): (Options, Durability),
         (store, epoch): (Box<dyn Store>, u64),
         machine: Machine,
         clock: LockClock,
@@ -88,7 +84,7 @@ impl Writer {
         Self {
             options,
             health: store.health(),
-            is_remote: false,
+            durability,
             epoch,
             store,
             machine,
@@ -112,11 +108,7 @@ impl Writer {
         }
     }
 
-    /// Marks the store as shared.
-    pub(super) fn remote(self) -> Self {
-        Self { is_remote: true, ..self }
-    }
-
+    /// See [`Options::settle_max`].
     pub(super) fn settle_max(&self) -> Span {
         Span::from_nanos(self.options.settle_max.as_nanos() as u64)
     }
@@ -340,7 +332,8 @@ impl Writer {
 
     /// Returns whether a shared store has not confirmed for a while that no other server has taken over.
     fn is_confirm_due(&self, now: Timestamp) -> bool {
-        self.is_remote && nanos(now.since(self.confirmed_at)) >= CONFIRM_EVERY
+        let every = self.durability.confirm_every();
+        every.is_some_and(|every| nanos(now.since(self.confirmed_at)) >= every)
     }
 
     pub(super) fn is_tick_due(&self, now: Timestamp) -> bool {
@@ -360,7 +353,8 @@ impl Work for Writer {
         (self.outbox.n_told, self.outbox.n_woken) = (0, 0);
         self.shared.alive_at.store(began.as_nanos(), Relaxed);
         if let Some(held) = &self.held {
-            let is_long = self.is_remote && nanos(began.since(held.since)) >= HELD_MAX;
+            let held_max = self.durability.held_max();
+            let is_long = held_max.is_some_and(|max| nanos(began.since(held.since)) >= max);
             if is_long {
                 self.note_silence(true);
                 self.refuse_all();
@@ -381,11 +375,11 @@ impl Work for Writer {
                 Err(error) => Round::Last(self.end(Err(error))),
             };
         }
-        if self.is_remote && self.store.is_dismissed() {
+        if self.durability.can_be_overtaken() && self.store.is_dismissed() {
             return Round::Last(self.step_down());
         }
         if mutant!(ConfirmBeforeApplying)
-            && self.is_remote
+            && self.durability.can_be_overtaken()
             && let Err(error) = self.store.reserve().and_then(|permit| self.store.confirm(permit))
         {
             return match self.unconfirmed(Batch::default(), error) {
@@ -415,7 +409,7 @@ impl Work for Writer {
         let took = ended_at.since(began);
         let (n_told, n_woken) = (self.outbox.n_told, self.outbox.n_woken);
         // A round without requests and replies says nothing about returning clients.
-        if self.is_remote && (n_taken > 0 || n_told > 0) {
+        if self.durability.gathers_requests() && (n_taken > 0 || n_told > 0) {
             let n_asked = self.shared.inbox.n_asked();
             self.gathering.ended(Ended { n_taken, n_told, n_woken, n_asked, took }, ended_at);
         }
@@ -423,7 +417,7 @@ impl Work for Writer {
     }
 
     fn gathers(&mut self, n_asked: usize) -> Option<Gathers> {
-        if !self.is_remote || self.held.is_some() || !self.asks.is_empty() {
+        if !self.durability.gathers_requests() || self.held.is_some() || !self.asks.is_empty() {
             return None;
         }
         let gives_back = |asked: &Asked| Op::of(&asked.question) == Some(Op::Release);

@@ -15,7 +15,8 @@ use leasehold_base::clock::Clock;
 use leasehold_base::probe;
 use leasehold_base::sync::lock;
 
-use leasehold_auth::governed;
+use leasehold_dialects::backup::TakesBackups;
+pub use leasehold_dialects::backup::{Error, Taken};
 use leasehold_store::{self as store, sqlite};
 
 /// Prefix of the names of backups. The time of the backup follows.
@@ -39,31 +40,6 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), String> {
         probe::folder(&self.dir)
     }
-}
-
-/// A finished backup.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Taken {
-    /// The name of the backup in the backup directory.
-    pub name: String,
-    /// Its size in bytes.
-    pub n_bytes: u64,
-}
-
-/// A request for a backup.
-pub(crate) struct TakeBackup;
-
-governed! {
-    TakeBackup: |_asked, caller| caller.check_admin();
-}
-
-/// Why a backup failed.
-#[derive(Debug)]
-pub enum Error {
-    /// Another backup is in progress.
-    Running,
-    /// The backup could not be written.
-    Failed(store::Error),
 }
 
 /// Takes the backups of one server.
@@ -199,6 +175,20 @@ impl Backups {
         complete.sort();
         let n_old = complete.len().saturating_sub(self.options.n_keep);
         complete[..n_old].iter().chain(&interrupted).try_for_each(fs::remove_dir_all)
+    }
+}
+
+impl TakesBackups for Backups {
+    fn take(&self) -> Result<Taken, Error> {
+        Self::take(self)
+    }
+
+    fn age(&self) -> Duration {
+        Self::age(self)
+    }
+
+    fn n_failures(&self) -> u64 {
+        Self::n_failures(self)
     }
 }
 

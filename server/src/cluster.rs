@@ -1,5 +1,6 @@
 //! A server that is part of a cluster: its shared store, and its identity in the cluster.
 
+mod backend;
 mod location;
 pub(crate) mod roster;
 pub mod transfer;
@@ -11,30 +12,34 @@ use std::sync::Arc;
 
 use crate::http::Listen;
 use crate::metrics::Metrics;
+use backend::Purpose;
+pub use backend::health;
 use leasehold_base::clock::Clock;
 use leasehold_base::host::is_host;
+use leasehold_core::Limits;
 use leasehold_engine::{self as engine, Engine, EngineHandle};
-use leasehold_store::{Error, NodeFolder, Peering};
+use leasehold_store::shared::{self, Backend, Compact, Operator, SharedSeat, Watching};
+use leasehold_store::{Error, NodeFolder, Peering, Seat};
 pub use location::Location;
 use roster::Roster;
 
-/// How to connect to etcd.
+/// How the store is reached.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The address of the store in etcd.
+    /// The address of the store.
     pub location: Location,
     /// The CA of the members' certificates, in PEM; `None` for unencrypted connections.
     pub ca_file: Option<PathBuf>,
     /// The client certificate and its key, in PEM, if members require one.
     pub identity_files: Option<(PathBuf, PathBuf)>,
-    /// The etcd user, and the file with its password.
+    /// A user of the system that keeps the store, and a file with its password.
     pub user: Option<(String, PathBuf)>,
 }
 
 /// The cluster settings of one server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How to connect to etcd.
+    /// How the store is reached.
     pub access: Access,
     /// The name of this server, which must be unique in the cluster.
     pub node: String,
@@ -42,16 +47,16 @@ pub struct Options {
     pub advertise: Option<String>,
     /// The listen address for the other servers; `None` for a free port of the first listen address.
     pub peer_listen: Option<SocketAddr>,
-    /// The file with the secret that all servers share. With `None`, each server publishes a random key in etcd, which
+    /// A file with the secret that all servers share. `None`: each server publishes its own key in the store, which
     /// is only safe if all servers are on one machine.
     pub peer_secret_file: Option<PathBuf>,
     /// Allows this server to lead even if its data directory does not remember how far the journal went.
     pub lead_without_memory: bool,
     /// Makes this server a follower that never leads.
     pub never_lead: bool,
-    /// Whether the leader compacts etcd.
+    /// Whether the leader removes the earlier values that the store remembers.
     pub compacts: bool,
-    /// The storage quota of etcd members in bytes, for members that do not report it.
+    /// The quota of a member in bytes, for members that do not report it.
     pub quota: u64,
 }
 
@@ -124,10 +129,6 @@ impl Options {
 }
 
 /// How others reach a server.
-#[cfg_attr(
-    not(feature = "etcd"),
-    allow(dead_code, reason = "without etcd there are no other servers")
-)]
 pub(crate) struct Reached {
     /// The URL for clients.
     pub(crate) address: String,
@@ -165,19 +166,19 @@ fn secret(file: &Path) -> Result<String, String> {
     Ok(secret.into())
 }
 
-/// The state of etcd as this machine sees it.
+/// The state of the system that keeps the store, as seen from this machine.
 #[derive(Clone, Debug)]
-pub struct EtcdHealth {
-    /// Each member by its address, or why it does not respond.
+pub struct StoreHealth {
+    /// Each member by its address; an error says why it does not answer.
     pub members: Vec<(String, Result<Member, String>)>,
     /// The number of keys under the store's prefix.
     pub n_keys: Result<i64, String>,
 }
 
-/// An etcd member that responds.
+/// A member that answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Its version.
+    /// The version of the system.
     pub version: String,
     /// Whether the member knows a leader.
     pub has_leader: bool,
@@ -187,153 +188,35 @@ pub struct Member {
     pub alarms: Vec<String>,
 }
 
-#[cfg(feature = "etcd")]
-mod built {
-    use std::fs;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use leasehold_core::Limits;
-
-    use super::{Access, Error, EtcdHealth, Member, NodeFolder, Options, PathBuf, Reached, Roster};
-    use leasehold_base::clock::Clock;
-    use leasehold_base::runtime;
-    use leasehold_store::Seat;
-    use leasehold_store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
-
-    /// Timeout of one attempt for work that no client waits for. Deleting a whole journal takes a while.
-    const ERRAND_TRY_MAX: Duration = Duration::from_secs(2);
-
-    /// Creates a store under an unused prefix.
-    pub fn init(access: &Access) -> Result<(), Error> {
-        etcd::init(&remote(access)?, &access.location.prefix)
-    }
-
-    /// Creates this server's cluster membership. Blocks, so it must not be called on a tokio thread.
-    pub(crate) fn seat(
-        options: Options,
-        reached: &Reached,
-        folder: NodeFolder,
-        limits: Limits,
-        clock: Arc<dyn Clock>,
-    ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
-        let remote: Arc<dyn Cluster> = Arc::new(remote(&options.access)?);
-        let Options { access, node, lead_without_memory, never_lead, compacts, quota, .. } =
-            options;
-        let compact = if compacts { Compact::Own } else { Compact::Never };
-        let usual = etcd::Options::new(&node, &reached.address, limits);
-        let peering = Some(reached.peering.clone());
-        let options = etcd::Options { lead_without_memory, never_lead, compact, peering, ..usual };
-        let prefix = &access.location.prefix;
-        let operator = Operator::sharing(remote.clone(), prefix);
-        let seat = EtcdSeat::new(remote, prefix, options, folder, clock)?;
-        let seat = seat.watching_space(Watching { quota, ..Watching::default() })?;
-        Ok((Box::new(seat), Roster::new(move || operator.look())))
-    }
-
-    /// Connects to etcd for work that no client waits for.
-    pub fn reach(access: &Access) -> Result<Remote, Error> {
-        connected(access, |options| options.try_max = ERRAND_TRY_MAX)
-    }
-
-    /// Checks every member. Blocks, so it must not be called on a tokio thread.
-    pub fn health(access: &Access) -> Result<EtcdHealth, Error> {
-        let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
-        runtime::on_this_thread().map_err(|error| refused(&error))?.block_on(async {
-            let client = leasehold_etcd::Client::new(options(access)?);
-            let client = client.map_err(|error| refused(&error))?;
-            let members = client.status().await.into_iter().map(|status| {
-                let known = |status: leasehold_etcd::StatusResponse| Member {
-                    version: status.version,
-                    has_leader: status.leader != 0,
-                    n_bytes: status.db_size,
-                    alarms: status.errors,
-                };
-                status.map(known).map_err(|error| error.to_string())
-            });
-            let members = access.location.members.iter().cloned().zip(members).collect();
-            let n_keys = etcd::n_keys(&client, &access.location.prefix).await;
-            Ok(EtcdHealth { members, n_keys: n_keys.map_err(|error| error.to_string()) })
-        })
-    }
-
-    fn remote(access: &Access) -> Result<Remote, Error> {
-        connected(access, |_| {})
-    }
-
-    fn connected(
-        access: &Access,
-        adjust: impl FnOnce(&mut leasehold_etcd::Options),
-    ) -> Result<Remote, Error> {
-        let mut options = options(access)?;
-        adjust(&mut options);
-        etcd::connect(options, &access.location.prefix)
-    }
-
-    fn options(access: &Access) -> Result<leasehold_etcd::Options, Error> {
-        let Access { location, ca_file, identity_files, user } = access;
-        let mut options = leasehold_etcd::Options::new(location.members.iter().cloned());
-        if let Some(ca_file) = ca_file {
-            let identity = identity_files.as_ref();
-            let identity = identity.map(|(certificate, key)| Ok((read(certificate)?, read(key)?)));
-            let identity = identity.transpose()?;
-            options.tls = Some(leasehold_etcd::Tls { ca: read(ca_file)?, identity });
-        }
-        if let Some((user, password_file)) = user {
-            let password = leasehold_etcd::Password::In(password_file.clone());
-            // An unreadable password file must be reported now.
-            password.read().map_err(|error| Error::Refused(error.to_string()))?;
-            let user = user.clone();
-            options.credentials = Some(leasehold_etcd::Credentials { user, password });
-        }
-        Ok(options)
-    }
-
-    fn read(file: &PathBuf) -> Result<String, Error> {
-        fs::read_to_string(file)
-            .map_err(|error| Error::Refused(format!("{}: {error}", file.display())))
-    }
+/// Creates a store under an unused prefix.
+pub fn init(access: &Access) -> Result<(), Error> {
+    shared::init(&*backend::connect(access, Purpose::Serving)?)
 }
 
-#[cfg(not(feature = "etcd"))]
-mod built {
-    use std::sync::Arc;
-
-    use leasehold_core::Limits;
-
-    use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
-    use leasehold_base::clock::Clock;
-    use leasehold_store::Seat;
-
-    /// Returns the error for builds without etcd support.
-    pub(super) fn not_built<T>() -> Result<T, Error> {
-        Err(Error::Refused("this program was built without etcd (feature etcd)".into()))
-    }
-
-    /// Fails, because this build has no etcd support.
-    pub fn init(_: &Access) -> Result<(), Error> {
-        not_built()
-    }
-
-    /// Fails, because this build has no etcd support.
-    pub fn health(_: &Access) -> Result<EtcdHealth, Error> {
-        not_built()
-    }
-
-    pub(crate) fn seat(
-        _: Options,
-        _: &Reached,
-        _: NodeFolder,
-        _: Limits,
-        _: Arc<dyn Clock>,
-    ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
-        not_built()
-    }
+/// Connects to the store for work that no client waits for.
+pub fn reach(access: &Access) -> Result<Arc<dyn Backend>, Error> {
+    backend::connect(access, Purpose::Errand)
 }
 
-#[cfg(feature = "etcd")]
-pub use built::reach;
-pub use built::{health, init};
+/// Creates this server's cluster membership. Blocks, so it must not be called on a tokio thread.
+fn seat(
+    options: Options,
+    reached: &Reached,
+    folder: NodeFolder,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
+    let backend = backend::connect(&options.access, Purpose::Serving)?;
+    let Options { node, lead_without_memory, never_lead, compacts, quota, .. } = options;
+    let compact = if compacts { Compact::Own } else { Compact::Never };
+    let usual = shared::Options::new(&node, &reached.address, limits);
+    let peering = Some(reached.peering.clone());
+    let options = shared::Options { lead_without_memory, never_lead, compact, peering, ..usual };
+    let operator = Operator::new(backend.clone());
+    let seat = SharedSeat::new(backend, options, folder, clock)?;
+    let seat = seat.watching_space(Watching { quota, ..Watching::default() })?;
+    Ok((Box::new(seat), Roster::new(move || operator.look())))
+}
 
 /// Starts an engine that joins the cluster, and publishes the addresses of this server.
 pub(crate) async fn start(
@@ -345,7 +228,7 @@ pub(crate) async fn start(
 ) -> Result<(Engine, EngineHandle, Arc<Roster>), Error> {
     let begin = move || {
         let limits = engine.limits.clone();
-        let (seat, roster) = built::seat(options, &reached, folder, limits, clock.clone())?;
+        let (seat, roster) = seat(options, &reached, folder, limits, clock.clone())?;
         let (engine, handle) = Engine::take_part(engine, seat, clock, metrics.engine.clone())?;
         Ok((engine, handle, roster))
     };

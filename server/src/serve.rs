@@ -23,6 +23,7 @@ use crate::backup::{self, Backups};
 use crate::cluster;
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
+use crate::host::Host;
 use crate::http::places::Places;
 use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
@@ -191,10 +192,15 @@ impl Server {
         let told = settings.data.clone();
         let files = files_folder(&settings.files, &data);
         let backups = backed_up(data.clone().zip(settings.backup), &clock);
-        let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
+        let audit = settings
+            .audit
+            .map(|options| Audit::open(options, dialect::NAMES))
+            .transpose()
+            .map_err(Error::Audit)?;
         let shared = told.clone().filter(|_| is_shared).map(|data| (data, settings.history));
         let engine_options = audited(settings.engine, &audit, &data, shared);
-        let (metrics, limits) = (Arc::new(Metrics::new()), engine_options.limits.clone());
+        let (metrics, limits) =
+            (Arc::new(Metrics::new(dialect::NAMES)), engine_options.limits.clone());
         let (known, counted) = (clock.clone(), metrics.clone());
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let shared = settings.cluster.zip(reached);
@@ -206,17 +212,16 @@ impl Server {
         let app = App::new(handle.clone(), metrics.clone(), http.clone(), retry, dialect, limits)
             .with_auth(auth.clone())
             .with_audit(audit.clone())
-            .with_peers(peers, roster.clone())
-            .with_tracer(tracer)
-            .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()))
+            .take_backups(backups.as_ref().map(|(backups, _)| backups.clone() as _))
             .tell_for(settings.history.age_max);
         let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
+        let host = Host::from(app).with_peers(peers, roster.clone()).with_tracer(tracer);
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
-            let (app, mailbox) = app.for_thread();
+            let (host, mailbox) = host.for_thread();
             Work {
-                engine: app.engine.clone(),
-                door: Door::new(app, &dialects),
+                engine: host.engine.clone(),
+                handler: Door::new(host, &dialects),
                 mailbox,
                 options: http.clone(),
                 metrics: metrics.clone(),
@@ -231,7 +236,7 @@ impl Server {
         let backups = backups.map(kept_up);
         let reloading = keep_up(auth, tls, &handle, metrics.clone(), audit.clone());
         let audit = audit.map(|audit| (audit.clone(), tokio::spawn(tend(audit, handle.clone()))));
-        let samples = tokio::spawn(app.samples.clone().keep_up(metrics.clone()));
+        let samples = tokio::spawn(host.samples.clone().keep_up(metrics.clone()));
         let staleness = roster.as_ref().map(|_| tokio::spawn(handle.clone().check_staleness()));
         let roster = roster.map(|roster| tokio::spawn(roster.keep_up(metrics)));
         let tries = tries.map(|peers| tokio::spawn(peer::keep_trying(peers, &handle)));

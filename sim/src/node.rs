@@ -65,7 +65,8 @@ impl Node {
     pub fn start(&mut self, now: Time, options: Options, n_workers: usize) -> Result<(), Error> {
         self.machine.show(&self.clock, now);
         let store = Box::new(SimStore::new(self.disk.clone()));
-        let (metrics, limits) = (Arc::new(Metrics::new()), options.limits.clone());
+        let (metrics, limits) =
+            (Arc::new(Metrics::new(leasehold_server::dialect::NAMES)), options.limits.clone());
         let (engine, handle) =
             Stepped::start(options, store, self.clock.clone(), metrics.engine.clone())?;
         let (http, dialect) = (http::Options::default(), dialect::Options::default());

@@ -13,7 +13,7 @@ use leasehold_base::clock::{Clock, FakeClock, LockClock, Moment};
 use leasehold_core::{Acquire, Span, Timestamp};
 use leasehold_engine::{self as engine, Take, WaitFor};
 use leasehold_etcd::{Op, Txn};
-use leasehold_store::{Draft, Error, News, Seat, etcd};
+use leasehold_store::{Draft, Error, News, Seat, shared};
 
 use crate::etcd::{Client, Request};
 use crate::folder::Folder;
@@ -93,14 +93,14 @@ pub fn put_back_to_before_a_restore() -> Result<(), String> {
     append(&mut *store).expect("it leads");
     store.finish().expect("it leads no more");
     drop(node.seat.follow(Duration::ZERO).expect("its own records"));
-    let cluster = stage.cluster();
-    let backup = etcd::check(&*cluster, PREFIX, &FakeClock::default()).expect("a whole store");
+    let backend = stage.backend();
+    let backup = shared::check(&*backend, &FakeClock::default()).expect("a whole store");
     let before = stage.local.lock().0.clone();
-    etcd::restore(&*cluster, PREFIX, backup.whole).expect("no server leads");
+    shared::restore(&*backend, backup.whole).expect("no server leads");
     drop(node.seat.follow(Duration::ZERO).expect("what was restored"));
     stage.local.lock().0 = before;
     match node.seat.follow(Duration::ZERO) {
-        Err(Error::Refused(why)) if why.contains("is not what it was") => Ok(()),
+        Err(Error::Refused(why)) if why.contains("was rolled back or replaced") => Ok(()),
         Err(error) => Err(format!("it was put back, and that is said to be: {error}")),
         Ok(_) => Err("what was there before a restore is followed".into()),
     }
@@ -406,10 +406,10 @@ pub fn a_restore_under_a_leader() -> Result<(), String> {
     let mut node = stage.player("n1");
     let mut store = node.lead();
     append(&mut *store).expect("it leads");
-    let cluster = stage.cluster();
-    let backup = etcd::check(&*cluster, PREFIX, &FakeClock::default()).expect("a whole store");
+    let backend = stage.backend();
+    let backup = shared::check(&*backend, &FakeClock::default()).expect("a whole store");
     append(&mut *store).expect("it leads");
-    match etcd::restore(&*cluster, PREFIX, backup.whole) {
+    match shared::restore(&*backend, backup.whole) {
         Err(Error::Refused(why)) if why.contains("n1 leads") => {}
         other => return Err(format!("n1 leads, and a restore came to {other:?}")),
     }

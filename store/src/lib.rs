@@ -1,7 +1,8 @@
 //! Stores of the lock server's state: a journal of changes, which is folded into tables from time to time.
 //!
-//! The [`Store`] trait mentions no type of a particular database. So another kind of store, such as one shared by
-//! several machines, only needs another implementation.
+//! The [`Store`] trait mentions no type of a particular database, so another kind of store only needs another
+//! implementation. A store that several machines share is in [`shared`]; the system that keeps it, such as etcd,
+//! implements the traits of [`shared::Backend`].
 
 mod chain;
 mod change;
@@ -14,12 +15,14 @@ mod hash;
 mod health;
 pub mod history;
 pub mod memory;
+#[cfg(any(test, feature = "memory-shared"))]
+pub mod memory_shared;
 mod pulse;
 mod reach;
 mod record;
-#[cfg(feature = "etcd")]
 mod row;
 mod seat;
+pub mod shared;
 pub mod sqlite;
 pub mod status;
 mod tag;

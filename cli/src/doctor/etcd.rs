@@ -1,6 +1,6 @@
 //! Checks the etcd cluster that holds the store of a Leasehold cluster.
 
-use leasehold_server::cluster::{self, Access, EtcdHealth, Member};
+use leasehold_server::cluster::{self, Access, Member, StoreHealth};
 
 use super::finding::Finding;
 
@@ -19,8 +19,8 @@ pub(super) fn look(access: &Access) -> Finding {
     }
 }
 
-fn judge(health: &EtcdHealth, store: &str) -> Finding {
-    let EtcdHealth { members, n_keys } = health;
+fn judge(health: &StoreHealth, store: &str) -> Finding {
+    let StoreHealth { members, n_keys } = health;
     let well: Vec<&Member> = members
         .iter()
         .filter_map(|(_, found)| found.as_ref().ok())
@@ -92,7 +92,7 @@ mod tests {
 
     fn judged(members: [Result<Member, String>; 3], n_keys: Result<i64, String>) -> Finding {
         let members = ["a:1", "b:1", "c:1"].map(String::from).into_iter().zip(members).collect();
-        judge(&EtcdHealth { members, n_keys }, "etcd://a:1/x")
+        judge(&StoreHealth { members, n_keys }, "etcd://a:1/x")
     }
 
     #[test]

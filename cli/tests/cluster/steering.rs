@@ -265,7 +265,7 @@ async fn a_leader_without_etcd_says_which_member_does_not_answer_and_why() {
     world.until("it leads", "/readyz", 200).await;
     let member = world.etcd.addresses().remove(0);
     world.etcd.kill(0);
-    let silent = "etcd is unavailable";
+    let silent = "the store is unavailable";
     let began = Instant::now();
     loop {
         let text = std::fs::read_to_string(&log).unwrap();

@@ -17,9 +17,11 @@ use tokio::sync::oneshot::{Receiver, channel};
 use super::has_lapsed;
 use crate::Options;
 use crate::ask::{Question, Reply};
+use crate::durability::Durability;
+use crate::error::Error;
 use crate::event::EventLog;
 use crate::mailbox::{Answered, ReplyTo, Told};
-use crate::message::{Asked, Error};
+use crate::message::Asked;
 use crate::metrics::{Book, EngineMetrics};
 use crate::rounds::Work;
 use crate::shared::Shared;
@@ -110,9 +112,9 @@ impl Leader {
             (Box::new(store) as _, 1),
             Arc::new(EngineMetrics::register(&mut Book::default(), &[])),
         );
-        let writer =
-            Writer::new(options, seat, loaded.machine, lock_clock, shared, events, metrics);
-        Self { writer: writer.remote(), clock, is_mute }
+        let how = (options, Durability::Shared);
+        let writer = Writer::new(how, seat, loaded.machine, lock_clock, shared, events, metrics);
+        Self { writer, clock, is_mute }
     }
 
     /// Creates a leader with a lock that one client holds for 10 seconds and `n` clients wait for. All but the last

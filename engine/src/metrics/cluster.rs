@@ -71,16 +71,17 @@ pub struct ClusterMetrics {
     unreached: OptionalGauge,
     unreached_by: OptionalGauge,
     snapshot: OptionalGauge,
-    etcd: [OptionalGauge; ETCD.len()],
+    space: [OptionalGauge; SPACE.len()],
 }
 
-/// Name suffix and description of the gauges in [`ClusterMetrics::etcd`], in the same order.
-const ETCD: [(&str, &str); 5] = [
-    ("bytes", "Bytes of the largest database file of an etcd member"),
-    ("bytes_in_use", "Bytes in use in the database file of the fullest etcd member"),
-    ("quota_bytes", "Bytes that etcd can use: the smallest quota of a member"),
-    ("alarms", "Alarms of etcd members"),
-    ("silent_members", "etcd members that did not respond to the last check"),
+/// Name and description of the gauges in [`ClusterMetrics::space`], in the same order. They are named after the first
+/// shared store, because dashboards use these names.
+const SPACE: [(&str, &str); 5] = [
+    ("leasehold_etcd_bytes", "Bytes of the largest database file of an etcd member"),
+    ("leasehold_etcd_bytes_in_use", "Bytes in use in the database file of the fullest etcd member"),
+    ("leasehold_etcd_quota_bytes", "Bytes that etcd can use: the smallest quota of a member"),
+    ("leasehold_etcd_alarms", "Alarms of etcd members"),
+    ("leasehold_etcd_silent_members", "etcd members that did not respond to the last check"),
 ];
 
 impl ClusterMetrics {
@@ -99,7 +100,7 @@ impl ClusterMetrics {
             unreached: Family::default(),
             unreached_by: Family::default(),
             snapshot: Family::default(),
-            etcd: Default::default(),
+            space: Default::default(),
         };
         let about = "Whether this server is the leader of its cluster, or a follower";
         r.add("leasehold_cluster_role", about, this.role.clone());
@@ -114,13 +115,14 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_lag_records", about, this.lag.clone());
         let about = "Time since this server had read all records";
         r.add("leasehold_cluster_lag_seconds", about, this.behind.clone());
-        let about = "Time since the last etcd response that this server needs to lead or follow";
+        let about =
+            "Time since the last response of the store that this server needs to lead or follow";
         r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
-        let about = "Time to confirm with etcd that this server has read all records";
+        let about = "Time to confirm with the store that this server has read all records";
         r.add("leasehold_cluster_confirm_seconds", about, this.confirms.clone());
         let about = "Records with an unknown outcome, by their final outcome";
         r.add("leasehold_cluster_unknowns", about, this.unknowns.clone());
-        let about = "Time since etcd last accepted a renewal of the leader key";
+        let about = "Time since the store last accepted a renewal of the leader key";
         r.add("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
         let about = "Time since this follower last reached the leader; only while it cannot";
         r.add("leasehold_cluster_unreached_seconds", about, this.unreached.clone());
@@ -128,8 +130,8 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_unreached_by", about, this.unreached_by.clone());
         let about = "Age of the data in the latest snapshot";
         r.add("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
-        for (gauge, (name, about)) in this.etcd.iter().zip(ETCD) {
-            r.add(format!("leasehold_etcd_{name}"), about, gauge.clone());
+        for (gauge, (name, about)) in this.space.iter().zip(SPACE) {
+            r.add(name, about, gauge.clone());
         }
         this
     }
@@ -209,7 +211,7 @@ impl ClusterMetrics {
         if room.quota > 0 {
             let Room { n_bytes, n_bytes_in_use, quota, n_alarms, n_silent, .. } = room;
             let known = [n_bytes, n_bytes_in_use, quota, n_alarms, n_silent];
-            self.etcd.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
+            self.space.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
         }
     }
 }

@@ -23,7 +23,7 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("must be etcd://HOST:PORT,HOST:PORT/PREFIX, {why}");
-        // It may be a password, which nobody else is to see.
+        // The text can contain a password, which must not be logged.
         let without_user = || wrong("without a user; use --etcd-user and --etcd-password-file");
         let got = |what: &str, more: &str| match text.contains('@') {
             true => without_user(),

@@ -1,6 +1,6 @@
-//! Lists the servers of the cluster for people: those in etcd now, and those seen recently.
+//! The servers of a cluster, for display: those registered in the store, and those that were there recently.
 //!
-//! No decision depends on it. It is read from etcd every few seconds and when a user asks for it.
+//! Nothing is decided by it. It is read from the store every few seconds, and whenever it is displayed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::metrics::Metrics;
 use leasehold_store::Error;
 use leasehold_store::status::{Node, Status};
 
-/// The interval between reads without a request, so that servers that leave are remembered.
+/// How often the store is read while no page displays the servers, so that a server that is gone is remembered.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Results are reused for this long, however many users ask.
+/// However many pages display the servers, the store is not read again before this time has passed.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 /// How long a server that left is remembered.
 const GONE_FOR_MAX: Duration = Duration::from_secs(3600);
 /// Maximum number of remembered servers, present or gone.
 const HEARD_MAX: usize = 64;
 
-/// Reads the state from etcd. Blocks.
+/// Reads the store. It blocks.
 type Look = Box<dyn Fn() -> Result<Status, Error> + Send + Sync>;
 
 /// The known servers.
@@ -33,7 +33,7 @@ pub(crate) struct Roster {
 /// The current list.
 #[derive(Clone)]
 pub(crate) struct Seen {
-    /// The state of etcd, or why it could not be read.
+    /// The status, or why the store does not respond.
     pub(crate) status: Result<Arc<Status>, String>,
     /// The servers, by name.
     pub(crate) servers: Vec<Heard>,
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
 pub(crate) struct Heard {
     /// The server as it last described itself.
     pub(crate) node: Node,
-    /// When its key was last in etcd. The key expires 5 seconds after the server has stopped.
+    /// When the store last had its entry, which lasts for 5 seconds after the server.
     pub(crate) at: Instant,
     /// Whether its key is in etcd now.
     pub(crate) is_there: bool,
@@ -58,10 +58,6 @@ struct RosterState {
 }
 
 impl Roster {
-    #[cfg_attr(
-        not(feature = "etcd"),
-        expect(dead_code, reason = "only a cluster has several servers")
-    )]
     pub(crate) fn new(
         look: impl Fn() -> Result<Status, Error> + Send + Sync + 'static,
     ) -> Arc<Self> {
@@ -74,7 +70,7 @@ impl Roster {
         if known.looked_at.is_none_or(|at| at.elapsed() >= FRESH_FOR) {
             let roster = self.clone();
             let found = tokio::task::spawn_blocking(move || (roster.look)()).await;
-            let lost = |_| Err(Error::Refused("cannot read from etcd".into()));
+            let lost = |_| Err(Error::Refused("the store could not be read".into()));
             known.found(found.unwrap_or_else(lost), Instant::now());
         }
         known.seen()
@@ -114,7 +110,7 @@ impl RosterState {
     }
 
     fn seen(&self) -> Seen {
-        let nothing = || Err("etcd was not read yet".into());
+        let nothing = || Err("the store was not read yet".into());
         let status = self.status.clone().unwrap_or_else(nothing);
         Seen { status, servers: self.heard.values().cloned().collect() }
     }
@@ -150,7 +146,7 @@ mod tests {
             rewound: false,
             moved_to: None,
             unreadable: Vec::new(),
-            etcd: Vec::new(),
+            members: Vec::new(),
         }
     }
 
@@ -192,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_look_etcd_is_asked_once() {
+    async fn however_many_look_the_store_is_asked_once() {
         let n_looks = Arc::new(AtomicUsize::new(0));
         let counted = n_looks.clone();
         let roster = Roster::new(move || {

@@ -1,6 +1,5 @@
-//! Operations on whole stores in etcd: backup, restore, verify, and migration between a data directory and etcd.
+//! Whole stores, to and from a shared store: backups, restores, checks, and moves from one machine to several and back.
 
-#[cfg(feature = "etcd")]
 mod built;
 
 use std::fmt;
@@ -12,7 +11,7 @@ use super::{Access, Location};
 
 pub use built::{backup, migrate, reopen, restore, verify};
 
-/// A store: a data directory or etcd.
+/// Where a store is: a folder, or a shared store.
 #[derive(Clone, Debug)]
 pub enum Home {
     /// The data directory of one server.
@@ -50,40 +49,6 @@ impl fmt::Display for Address {
             Self::Folder(path) => path.display().fmt(f),
             Self::Shared(location) => location.fmt(f),
         }
-    }
-}
-
-#[cfg(not(feature = "etcd"))]
-mod built {
-    use std::path::Path;
-
-    use super::Home;
-    use crate::cluster::{Access, built::not_built};
-    use leasehold_store::{Error, sqlite};
-
-    /// Fails, because this build has no etcd support.
-    pub fn backup(_: &Access, _: &Path) -> Result<sqlite::Copied, Error> {
-        not_built()
-    }
-
-    /// Fails, because this build has no etcd support.
-    pub fn verify(_: &Access) -> Result<sqlite::Report, Error> {
-        not_built()
-    }
-
-    /// Fails, because this build has no etcd support.
-    pub fn restore(_: &Path, _: &Access) -> Result<(), Error> {
-        not_built()
-    }
-
-    /// Fails, because this build has no etcd support.
-    pub fn migrate(_: &Home, _: &Home) -> Result<(), Error> {
-        not_built()
-    }
-
-    /// Fails, because this build has no etcd support.
-    pub fn reopen(_: &Home) -> Result<(), Error> {
-        not_built()
     }
 }
 

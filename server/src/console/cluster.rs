@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::chart::chart;
 use super::visit::{Trouble, Visit};
 use crate::cluster::roster::{Heard, Seen};
-use crate::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
+use crate::http::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
 use leasehold_store::Room;
 
 /// Interval at which the page is reloaded, because no lock event reports that a server has joined or left.
@@ -55,7 +55,7 @@ fn servers(Seen { status, servers }: &Seen) -> Markup {
     html! {
         @match status {
             Ok(status) => (notes(status)),
-            Err(why) => p.note.bad role="alert" { "etcd does not respond: " (Text(why)) }
+            Err(why) => p.note.bad role="alert" { "The store does not respond: " (Text(why)) }
         }
         div.table {
             table {
@@ -89,7 +89,7 @@ fn notes(status: &Status) -> Markup {
         }
         @if status.rewound {
             p.note.bad role="alert" {
-                "etcd was rolled back to an earlier state, so no server can lead. To fix this, run "
+                "The store was rolled back to an earlier state, so no server can lead. To fix this, run "
                 code { "leasehold restore --store" } "."
             }
         }

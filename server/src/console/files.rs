@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::locks::{self, owner, standing, time_left};
 use super::visit::{Trouble, Visit, address};
 use crate::content::{Entry, Error, FilePath, Found, Listing, ToRead};
-use crate::page::{Page, Place, Text, bytes, day, name, title};
+use crate::http::page::{Page, Place, Text, bytes, day, name, title};
 
 /// Entries per page.
 const PAGE: usize = 100;

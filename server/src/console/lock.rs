@@ -12,7 +12,7 @@ use super::locks::{owner, reserved, standing, time_left};
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{reason, timeline};
 use crate::dialect;
-use crate::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
+use crate::http::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
 
 /// Maximum number of waiters that the page shows.
 const QUEUE_SHOWN: usize = 100;
@@ -143,12 +143,12 @@ fn holder(visit: &Visit, lease: &LeaseView, now: Timestamp) -> Markup {
             dd {
                 (ago(now.since(lease.granted_at).as_millis()))
                 span.dim { ", since " (day(visit.app.engine.wall_ms_of(lease.granted_at))) " UTC" }
-                @if waited >= 1000 { span.dim { ", after waiting " (crate::page::length(waited)) } }
+                @if waited >= 1000 { span.dim { ", after waiting " (crate::http::page::length(waited)) } }
             }
             dt { "Mode" } dd { (mode) }
             dt { "Protocol" } dd { span.tag { (dialect::name_of(lease.dialect)) } }
             @if lease.grace.as_millis() > 0 {
-                dt { "Grace" } dd { (crate::page::length(lease.grace.as_millis())) " after it expires" }
+                dt { "Grace" } dd { (crate::http::page::length(lease.grace.as_millis())) " after it expires" }
             }
             @if let Some(metadata) = &lease.metadata {
                 dt { "Metadata" } dd { pre.value tabindex="0" { (Lines(&written(lease.dialect, metadata))) } }

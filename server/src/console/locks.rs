@@ -11,8 +11,8 @@ use super::cursor;
 use super::sample::Samples;
 use super::visit::{Trouble, Visit, address, of_lock};
 use crate::dialect::{self, Dialect};
+use crate::http::page::{Page, Place, Shape, Text, ago, count, left, name, state, tag, title};
 use crate::http::spelled::{meant, spelled};
-use crate::page::{Page, Place, Shape, Text, ago, count, left, name, state, tag, title};
 
 /// Locks per page.
 const PAGE: usize = 50;

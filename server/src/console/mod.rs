@@ -34,9 +34,10 @@ use leasehold_auth::Denied;
 use maud::html;
 
 use crate::app::App;
-use crate::door::Arrival;
-use crate::http::media;
-use crate::page::{self, Page, Viewer};
+use crate::host::Host;
+use crate::http::media::wants_page;
+use crate::http::page::{self, Page, Viewer};
+use crate::http::request::Arrival;
 pub(crate) use notice::Notices;
 pub(crate) use sample::Samples;
 use sign_in::HOME;
@@ -45,7 +46,7 @@ use visit::{Trouble, Visit};
 /// Seconds after which the browser reloads a page that could not be shown because the cluster has no leader.
 const UNLED_REFRESH_S: u32 = 3;
 
-pub(crate) fn routes() -> Router<App> {
+pub(crate) fn routes() -> Router<Host> {
     Router::new()
         .route("/console", get(locks::show))
         .route("/console/lock", get(lock::show))
@@ -67,14 +68,6 @@ pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool
     path == "/" && wants_page(method, headers)
 }
 
-/// Returns whether the client is a browser that wants a page. A client that prefers JSON is a program.
-pub(crate) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
-    let is_look = method == Method::GET || method == Method::HEAD;
-    let page = media::quality(headers, &["text/html"]);
-    let json = media::quality(headers, &["application/json", "application/*", "*/*"]);
-    is_look && page > 0.0 && page >= json
-}
-
 /// Returns whether a path is an HTML page outside the console.
 fn is_page(path: &str) -> bool {
     matches!(path, "/docs" | "/lock/page")
@@ -83,7 +76,7 @@ fn is_page(path: &str) -> bool {
 /// Returns the page for a browser whose user has no right to view an HTML page. Returns `None` for programs and for
 /// other paths.
 pub(crate) fn refused<B>(
-    app: &App,
+    app: &Host,
     arrival: &Arrival,
     request: &axum::http::Request<B>,
     denied: &Denied,
@@ -101,13 +94,13 @@ pub(crate) fn refused<B>(
 }
 
 /// Renders a page of a dialect for the user who requests it, or the reason why it cannot be shown.
-pub(crate) fn shown(app: App, parts: &Parts, page: Result<Page, Denied>) -> Response {
-    let visit = Visit::new(app, parts);
+pub(crate) fn shown(app: &App, parts: &Parts, page: Result<Page, Denied>) -> Response {
+    let visit = Visit::new(Host::from(app.clone()), parts);
     visit.answer(page.map_err(Trouble::from))
 }
 
 /// Handles unknown paths below `/console`.
-async fn lost(State(app): State<App>, request: Request) -> Response {
+async fn lost(State(app): State<Host>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     if !wants_page(&parts.method, &parts.headers) {
         return crate::app::nothing_here().await;
@@ -134,7 +127,7 @@ pub(crate) fn unled(uri: &Uri) -> Response {
 }
 
 /// Handles `/`: shows the list of locks.
-pub(crate) async fn front(app: App, request: Request) -> Response {
+pub(crate) async fn front(app: Host, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     locks::show(Visit::new(app, &parts)).await
 }

@@ -12,10 +12,10 @@ use super::lock::{self, look};
 use super::sign_in;
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{form, reason};
-use crate::app::App;
+use crate::dialect::operator;
 use crate::dialect::{self, grip};
-use crate::operator;
-use crate::page::count;
+use crate::host::Host;
+use crate::http::page::count;
 
 /// Maximum size of the form, in bytes. It contains the token of each holder that the page shows.
 const FORM_BYTES_MAX: usize = 32 * 1024;
@@ -34,7 +34,7 @@ struct RevokeForm {
     tokens: Vec<u64>,
 }
 
-pub(super) async fn revoke(State(app): State<App>, request: Request) -> Response {
+pub(super) async fn revoke(State(app): State<Host>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let visit = Visit::new(app, &parts);
     let key = match key(&visit) {

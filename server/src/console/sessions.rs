@@ -12,10 +12,10 @@ use super::locks::owner;
 use super::sign_in;
 use super::visit::{Trouble, Visit, address};
 use super::{form, reason};
-use crate::app::App;
 use crate::dialect;
-use crate::operator;
-use crate::page::{Page, Place, Text, ago, count, left, title};
+use crate::dialect::operator;
+use crate::host::Host;
+use crate::http::page::{Page, Place, Text, ago, count, left, title};
 
 /// Sessions per page.
 const PAGE: usize = 100;
@@ -156,7 +156,7 @@ fn gone() -> Trouble {
     Trouble::Missing("no session has this number, or it has ended".into())
 }
 
-pub(super) async fn end(State(app): State<App>, request: Request) -> Response {
+pub(super) async fn end(State(app): State<Host>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let visit = Visit::new(app, &parts);
     let asked = async {

@@ -22,11 +22,11 @@ use serde::de::DeserializeOwned;
 
 use super::form;
 use super::visit::Visit;
-use crate::app::App;
 use crate::audit::Kind;
-use crate::door::{self, Arrival};
+use crate::host::Host;
 use crate::http::forwarded;
-use crate::page::{Page, Text, Viewer, name};
+use crate::http::page::{Page, Text, Viewer, name};
+use crate::http::request::{self, Arrival};
 
 /// The page to show after signing in if no other page was requested.
 pub(super) const HOME: &str = "/console";
@@ -40,7 +40,7 @@ const KEY_SESSION_MS: i64 = 12 * 3600 * 1000;
 /// An error response.
 type ErrorResponse = Box<Response>;
 
-pub(super) fn routes() -> Router<App> {
+pub(super) fn routes() -> Router<Host> {
     Router::new()
         .route("/console/sign-in", get(sign_in).post(sign_in_by_key))
         .route("/console/callback", get(callback))
@@ -77,7 +77,7 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn of(app: &'a App, parts: &Parts) -> Result<Self, ErrorResponse> {
+    fn of(app: &'a Host, parts: &Parts) -> Result<Self, ErrorResponse> {
         let both = app.auth.authority().zip(app.auth.sign_ins());
         let Some((authority, sign_ins)) = both else {
             let text = "Authentication is off: clients are not authenticated.";
@@ -101,17 +101,17 @@ impl<'a> Desk<'a> {
 }
 
 /// Shows the sign-in page, or redirects to the chosen issuer.
-async fn sign_in(State(app): State<App>, parts: Parts) -> Response {
+async fn sign_in(State(app): State<Host>, parts: Parts) -> Response {
     entrance(&app, &parts).await.unwrap_or_else(|answer| *answer)
 }
 
-async fn entrance(app: &App, parts: &Parts) -> Result<Response, ErrorResponse> {
+async fn entrance(app: &Host, parts: &Parts) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
     let asked: SignInQuery = query(&parts.uri)?;
     let to = local(asked.to.as_deref());
     let Some(with) = asked.with else {
-        if door::is_sent(&parts.headers) {
+        if request::is_sent(&parts.headers) {
             return Ok(again(parts.uri.path_and_query().map_or(HOME, |here| here.as_str())));
         }
         let viewer = Visit::new(app.clone(), parts).viewer();
@@ -190,7 +190,7 @@ fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode
     *words(status, body)
 }
 
-async fn sign_in_by_key(State(app): State<App>, request: Request) -> Response {
+async fn sign_in_by_key(State(app): State<Host>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     by_key(&app, &parts, body).await.unwrap_or_else(|answer| *answer)
 }
@@ -205,7 +205,7 @@ fn too_often(denied: Denied) -> ErrorResponse {
     refused
 }
 
-async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, ErrorResponse> {
+async fn by_key(app: &Host, parts: &Parts, body: Body) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
     let shown = form::read(app, body, FORM_BYTES_MAX).await;
@@ -243,7 +243,7 @@ fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, 
     Ok(cookie::session(&secret, ends_ms.saturating_sub(desk.wall_ms) / 1000))
 }
 
-async fn callback(State(app): State<App>, parts: Parts) -> Response {
+async fn callback(State(app): State<Host>, parts: Parts) -> Response {
     // The cookie of a sign-in attempt is deleted even if the attempt fails.
     let mut answer = come_back(&app, &parts).await.unwrap_or_else(|answer| *answer);
     if let Ok(over) = HeaderValue::from_str(&cookie::attempt("", 0)) {
@@ -252,7 +252,7 @@ async fn callback(State(app): State<App>, parts: Parts) -> Response {
     answer
 }
 
-async fn come_back(app: &App, parts: &Parts) -> Result<Response, ErrorResponse> {
+async fn come_back(app: &Host, parts: &Parts) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
     let CameBack { code, state, iss, error } = query(&parts.uri)?;
@@ -300,7 +300,7 @@ async fn come_back(app: &App, parts: &Parts) -> Result<Response, ErrorResponse> 
     Ok(with_cookies(page.answer(&Viewer::default()), &[session]))
 }
 
-async fn sign_out(State(app): State<App>, parts: Parts) -> Response {
+async fn sign_out(State(app): State<Host>, parts: Parts) -> Response {
     let desk = match Desk::of(&app, &parts) {
         Ok(desk) => desk,
         Err(answer) => return *answer,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::snippet::{LANGUAGES, Wish};
 use super::visit::{Trouble, Visit};
-use crate::page::{Lines, Page, Place, Text, title};
+use crate::http::page::{Lines, Page, Place, Text, title};
 
 /// Maximum TTL in an example, in seconds.
 const TTL_S_MAX: u64 = 86_400;

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::visit::{Trouble, Visit, address};
 use crate::dialect::{self, native};
-use crate::page::{Shape, Text, length, moment, name};
+use crate::http::page::{Shape, Text, length, moment, name};
 use leasehold_store::history::Query;
 
 /// Events per page.

@@ -14,17 +14,17 @@ use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 
 use super::sign_in::{self, HOME};
-use crate::app::App;
-use crate::door::{self, Arrival};
+use crate::host::Host;
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
-use crate::http::shares::Client;
-use crate::page::{Page, Text, Viewer};
+use crate::http::page::{Page, Text, Viewer};
+use crate::http::request::{self, Arrival};
+use leasehold_auth::shares::Client;
 
 /// A request for a page, and the user who makes it.
 #[derive(Clone)]
 pub(super) struct Visit {
-    pub(super) app: App,
+    pub(super) app: Host,
     pub(super) caller: Caller,
     pub(super) uri: Uri,
     pub(super) client: Client,
@@ -79,7 +79,7 @@ impl From<Rejection> for Trouble {
 
 impl<S: Sync> FromRequestParts<S> for Visit
 where
-    App: axum::extract::FromRef<S>,
+    Host: axum::extract::FromRef<S>,
 {
     type Rejection = Infallible;
 
@@ -89,12 +89,12 @@ where
 }
 
 impl Visit {
-    pub(super) fn new(app: App, parts: &Parts) -> Self {
+    pub(super) fn new(app: Host, parts: &Parts) -> Self {
         Self::of(app, Arrival::of(parts), &parts.method, &parts.uri, &parts.headers)
     }
 
     pub(super) fn of(
-        app: App,
+        app: Host,
         arrival: &Arrival,
         method: &Method,
         uri: &Uri,
@@ -105,9 +105,9 @@ impl Visit {
         let is_signed_in = has_cookie && !caller.principal().is_anonymous();
         let origin = origin(&app, &caller, arrival, headers, uri);
         let is_look = method == Method::GET || method == Method::HEAD;
-        let is_sent = is_look && door::is_sent(headers);
+        let is_sent = is_look && request::is_sent(headers);
         let address = || forwarded::client(headers, arrival.peer, &app.http.trusted_proxies);
-        let client = Client::of(&caller, &app.http, address);
+        let client = Client::of(&caller, || app.http.network_of(address()));
         Self { app, caller, client, uri: uri.clone(), origin, is_signed_in, is_look, is_sent }
     }
 
@@ -246,7 +246,13 @@ fn title_of(status: StatusCode) -> &'static str {
 }
 
 /// Returns the URL at which clients reach the server: the configured public URL, or one derived from the request.
-fn origin(app: &App, caller: &Caller, arrival: &Arrival, headers: &HeaderMap, uri: &Uri) -> String {
+fn origin(
+    app: &Host,
+    caller: &Caller,
+    arrival: &Arrival,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> String {
     let public = caller.authority().and_then(|authority| authority.public_url());
     if let Some(public) = public {
         return public.trim_end_matches('/').into();

@@ -9,13 +9,13 @@ use leasehold_api::Code;
 use leasehold_auth::{Caller, Denied};
 
 use super::area::Area;
-use super::browser::Foreign;
-use super::vital::Vital;
 use super::{Arrival, DoorParts, Visitor};
 use crate::app::{self, App};
-use crate::http::shares::Full;
+use crate::dialect::vital::Vital;
+use crate::http::request::browser::Foreign;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};
+use leasehold_auth::shares::Full;
 
 /// How long a refused client should wait. Rounded up, so that a client that returns then is not refused again.
 fn seconds_to_wait(denied: &Denied) -> Option<u64> {
@@ -48,7 +48,7 @@ impl DoorParts {
         let refuse = |denied: Denied| {
             let denied = if area == Area::Transfer { denied.finally() } else { denied };
             let seconds = seconds_to_wait(&denied);
-            let page = console::refused(app, arrival, request, &denied);
+            let page = console::refused(&self.host, arrival, request, &denied);
             let refused = || dialect::of_path(path).render(app, denied);
             let mut response = page.unwrap_or_else(refused);
             if let Some(seconds) = seconds {

@@ -10,12 +10,12 @@ use axum::response::Response;
 use leasehold_api::Code;
 use leasehold_auth::Caller;
 
-use super::vital::Vital;
 use super::{Answer, Visitor};
 use crate::app::{self, App};
+use crate::dialect::vital::Vital;
 use crate::dialect::{self, Dialect};
 use crate::http::forwarded;
-use crate::http::shares::{Client, Full};
+use leasehold_auth::shares::{Client, Full};
 
 /// A request body up to this size is part of what every request can take.
 const FREE_BYTES: u64 = 16 * 1024;
@@ -73,7 +73,7 @@ pub(super) fn reader<B>(
     }
     let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
     let is_urgent = request.uri().path() == "/metrics";
-    Some(Reader { client: Client::of(caller, &app.http, from), is_urgent })
+    Some(Reader { client: Client::of(caller, || app.http.network_of(from())), is_urgent })
 }
 
 fn is_read<B>(request: &Request<B>) -> bool {

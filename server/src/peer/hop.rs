@@ -8,7 +8,7 @@ use axum::http::HeaderValue;
 use leasehold_auth::CertificateNames;
 use serde::{Deserialize, Serialize};
 
-use crate::door::{Link, Peer, Visitor};
+use crate::http::request::{Link, Peer, Visitor};
 
 /// How a request reached the server that forwards it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

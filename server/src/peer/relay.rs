@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -27,8 +28,10 @@ use super::repeat::{AGAIN_AFTER, Doubt, Ended, ended, is_repeatable_wait};
 use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
+use crate::app::Following;
 use crate::app::failure;
-use crate::door::{Answer, Door, Visitor};
+use crate::door::Door;
+use crate::http::request::{Answer, Visitor};
 use leasehold_store::{Leader, Peering};
 
 /// How long a request waits for a leader.
@@ -84,7 +87,7 @@ impl Relay {
     }
 
     /// Waits until this follower has read the leader's journal up to now, or cannot know how far that is.
-    pub(crate) async fn catch_up(&self, engine: &EngineHandle) {
+    async fn read_up_to_now(&self, engine: &EngineHandle) {
         if engine.is_following()
             && let Some(seq) = self.last_record(engine).await
         {
@@ -425,4 +428,13 @@ fn whole_uri(head: &Parts) -> Option<Uri> {
 /// Returns whether the peer is on the local machine, so that the connection needs no encryption.
 pub(super) fn is_near(there: &Peering) -> bool {
     there.address.parse::<SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
+}
+
+impl Following for Relay {
+    fn catch_up<'a>(
+        &'a self,
+        engine: &'a EngineHandle,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(self.read_up_to_now(engine))
+    }
 }

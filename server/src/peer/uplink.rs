@@ -20,14 +20,13 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRANT, ID, KEY, Peers, SEQ};
+use crate::http::PING_EVERY;
 use leasehold_store::{Obstacle, Peering};
 
 /// Timeout for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Pause after a failed connection attempt to the same server.
 const FAILED_PAUSE: Duration = Duration::from_millis(50);
-/// Interval of HTTP/2 pings, and the timeout for each response.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(5);
 /// Flow control window of one response: a client that reads slowly does not hold up others.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// Flow control window of the connection: the maximum of HTTP/2.

@@ -6,7 +6,7 @@ use super::{Error, Settings};
 use crate::cluster::Reached;
 use crate::dialect::{self, Dialect};
 use crate::http::Listen;
-use crate::http::accept::Listener;
+use crate::http::accept::{self, Listener};
 use crate::http::handshakes::Handshakes;
 use crate::http::opening::Port;
 use crate::http::tls::Tls;
@@ -15,7 +15,7 @@ use leasehold_auth::Gate;
 /// The bound listeners.
 pub(super) struct Listening {
     /// The listeners, until they are accepted from.
-    pub(super) listeners: Vec<Listener>,
+    pub(super) listeners: Vec<Listener<dialect::Listener>>,
     /// The addresses for all requests, in the order of the settings.
     pub(super) http: Vec<Listen>,
     beside: Vec<(Use, Listen)>,
@@ -79,7 +79,7 @@ impl Wanted {
     /// Checks whether a server could listen there. The address stays bound while the result lives. Accepts no
     /// connection and leaves nothing behind.
     pub async fn attempt(&self) -> std::io::Result<Attempt> {
-        Listener::try_bind(&self.listen).await.map(Attempt)
+        accept::try_bind(&self.listen).await.map(Attempt)
     }
 }
 
@@ -100,7 +100,7 @@ impl Listening {
                 is_for_metrics: what == Use::Metrics,
                 is_for_peers: what == Use::Peers,
                 handshakes: handshakes.clone(),
-                dialect,
+                protocol: dialect,
             };
             let cannot = |error| Error::Listen(listen.to_string(), error);
             let bind = Listener::bind(&listen, port, &settings.http);

@@ -76,7 +76,10 @@ impl DoorBench {
         });
         let settings = settings(None);
         let limits = settings.engine.limits.clone();
-        let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+        let (clock, metrics) = (
+            Arc::new(FakeClock::default()),
+            Arc::new(Metrics::new(leasehold_server::dialect::NAMES)),
+        );
         let store = Box::new(MemoryStore::default());
         let (engine, handle) =
             Stepped::start(settings.engine, store, clock, metrics.engine.clone()).expect("a start");

@@ -29,7 +29,8 @@ struct World {
 fn start(options: Options) -> World {
     let store = FaultyStore::default();
     let faults = store.faults.clone();
-    let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+    let (clock, metrics) =
+        (Arc::new(FakeClock::default()), Arc::new(Metrics::new(leasehold_server::dialect::NAMES)));
     let (engine, handle) =
         Engine::start(options, Box::new(store), clock.clone(), metrics.engine.clone())
             .expect("a start");
@@ -309,7 +310,8 @@ impl Store for Slow {
 
 #[test]
 fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
-    let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+    let (clock, metrics) =
+        (Arc::new(FakeClock::default()), Arc::new(Metrics::new(leasehold_server::dialect::NAMES)));
     let store = Box::new(Slow(MemoryStore::default(), clock.clone()));
     let (_engine, handle) =
         Engine::start(Options::default(), store, clock, metrics.engine.clone()).expect("a start");

@@ -1,7 +1,7 @@
 //! Simulates faults of nodes and of etcd, and their end.
 
 use leasehold_engine as engine;
-use leasehold_store::etcd;
+use leasehold_store::shared;
 
 use super::{ClusterEvent, ClusterWorld, NOTICED_WITHIN};
 use crate::crowd::Asking;
@@ -171,8 +171,9 @@ impl ClusterWorld {
         self.n_starts += 1;
         let witness = Some(self.journal.witness(&self.nodes[node].name));
         let name = self.nodes[node].name.clone();
-        let usual = etcd::Options::new(&name, &format!("http://{name}"), self.crowd.plan.limits());
-        let seat = etcd::Options {
+        let usual =
+            shared::Options::new(&name, &format!("http://{name}"), self.crowd.plan.limits());
+        let seat = shared::Options {
             snapshots: self.troubles.snapshots,
             compact_every: self.troubles.compact_every,
             witness: witness.clone(),

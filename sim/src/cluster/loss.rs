@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_etcd::{Op, Txn};
-use leasehold_store::etcd::Snapshots;
+use leasehold_store::shared::Snapshots;
 
 use super::{ClusterWorld, Node, PREFIX};
 use crate::etcd::Request;

@@ -15,9 +15,11 @@ mod plan;
 mod thread;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_store::etcd;
+use leasehold_store::etcd::EtcdBackend;
+use leasehold_store::shared;
 
 use crate::Report;
 use crate::chance::Chance;
@@ -211,7 +213,8 @@ impl ClusterWorld {
         let what = format!("{:?} {:?}", self.crowd.plan, self.troubles);
         self.crowd.note(format_args!("{what}"));
         let local = Local::default();
-        etcd::init(&crate::etcd::Client(local.clone()), PREFIX).expect("a new store");
+        let client = Arc::new(crate::etcd::Client(local.clone()));
+        shared::init(&EtcdBackend::new(client, PREFIX)).expect("a new store");
         self.etcd = std::mem::take(&mut local.lock().0);
         for node in 0..self.nodes.len() {
             let after = self.crowd.chance.within(0, 300) * MS;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use leasehold_etcd::{Kind, StatusResponse};
 
-use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
+use crate::shared::Watching;
+use crate::shared::aide::{Aide, Shared};
 use crate::{Error, Health, Room};
 
 /// No more locks are granted once the keys in etcd use this percentage of its quota. Locks are granted again
@@ -20,21 +21,6 @@ const FULL_PERCENT: u64 = 80;
 const FILE_FULL_PERCENT: u64 = 90;
 /// etcd's name of the alarm.
 const NO_SPACE: &str = "NOSPACE";
-
-/// How the space is monitored.
-#[derive(Clone, Copy, Debug)]
-pub struct Watching {
-    /// The quota of an etcd member in bytes (`--quota-backend-bytes`), for etcd versions that do not report it.
-    pub quota: u64,
-    /// How often the space is checked.
-    pub every: Duration,
-}
-
-impl Default for Watching {
-    fn default() -> Self {
-        Self { quota: 2 << 30, every: Duration::from_secs(5) }
-    }
-}
 
 /// A thread that checks the space. Dropping this value ends it.
 pub(super) struct SpaceWatch {
@@ -73,7 +59,7 @@ impl SpaceWatch {
     }
 }
 
-type Answer = Result<StatusResponse, leasehold_etcd::Error>;
+pub(super) type Answer = Result<StatusResponse, leasehold_etcd::Error>;
 
 /// The members that do not respond. As long as a majority responds, the cluster works and the outage is easy to miss.
 #[derive(Default)]

@@ -17,7 +17,6 @@ use std::path::Path;
 pub(super) use dir_lock::{DirLock, Hold, LockFile, in_use};
 pub use dir_lock::{lock_path, user};
 pub(super) use identity::Identity;
-#[cfg(feature = "etcd")]
 pub(crate) use node::MEMORY;
 pub use node::NodeFolder;
 pub(crate) use node::check_own;

@@ -51,7 +51,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Writes a backup of a store in etcd to a new or empty directory.
+    /// Writes a backup of a shared store to a new or empty directory.
     pub fn backup(target: &Path, whole: &Whole) -> Result<Self, Error> {
         Self::write(target, whole, Making::Backup)
     }

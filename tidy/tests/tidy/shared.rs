@@ -6,7 +6,7 @@
 use crate::tree::Tree;
 use crate::{check, planted};
 
-const FOLDER: &str = "server/src/dialect/";
+const FOLDER: &str = "dialects/src/";
 const KINDS: [&str; 4] = ["Mutex<", "RwLock<", "Atomic", "OnceLock<"];
 
 fn shared_state(tree: &Tree) -> Vec<String> {
@@ -30,12 +30,12 @@ fn a_mutex_in_a_dialect_is_found() {
     let found = planted(
         shared_state,
         &[
-            ("server/src/dialect/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
-            ("server/src/content/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
+            ("dialects/src/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
+            ("content/src/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
             ("engine/src/lib.rs", "struct Shared(Mutex<()>);\n"),
         ],
     );
-    assert_eq!(found, ["server/src/dialect/new/mod.rs:2: turns: Arc<Mutex<()>>,"]);
+    assert_eq!(found, ["dialects/src/new/mod.rs:2: turns: Arc<Mutex<()>>,"]);
 }
 
 /// The only folder that decides whether a failed request can be repeated, and when.

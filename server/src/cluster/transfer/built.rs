@@ -1,4 +1,4 @@
-//! The operations on whole stores, in builds with etcd support.
+//! The operations on whole stores.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use leasehold_base::clock::{Clock, SystemClock};
 
 use super::Home;
-use crate::cluster::{Access, built::reach};
-use leasehold_store::etcd::{self, Checked, Site};
+use crate::cluster::{Access, reach};
+use leasehold_store::shared::{self, Checked, Site};
 use leasehold_store::{Error, history, sqlite};
 
 /// Copies a shared store into a new or empty directory, even while servers use it. Checks the store first.
@@ -27,7 +27,7 @@ pub fn verify(access: &Access) -> Result<sqlite::Report, Error> {
 /// Replaces a shared store that no server leads by a backup, or creates the store from it.
 pub fn restore(backup: &Path, access: &Access) -> Result<(), Error> {
     let whole = sqlite::read_backup(backup)?;
-    etcd::restore(&reach(access)?, &access.location.prefix, whole)
+    shared::restore(&*reach(access)?, whole)
 }
 
 /// Moves a store. Its leases stay valid, and no server can start from the old location.
@@ -35,8 +35,8 @@ pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     match (from, to) {
         (Home::Folder(from), Home::Shared(to)) => {
-            let remote = reach(to)?;
-            let site = Site::new(&remote, &to.location.prefix);
+            let backend = reach(to)?;
+            let site = Site::new(&*backend);
             let mut arrival = site.arrive()?;
             let (departure, mut whole) = sqlite::Departure::open(options(from), clock)?;
             arrival.write(&whole)?;
@@ -44,18 +44,18 @@ pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
             arrival.commit(&whole)
         }
         (Home::Shared(from), Home::Folder(to)) => {
-            let remote = reach(from)?;
-            let site = Site::new(&remote, &from.location.prefix);
+            let backend = reach(from)?;
+            let site = Site::new(&*backend);
             let (departure, whole) = site.depart(clock)?;
             let arrival = sqlite::Arrival::moved(to, &whole)?;
             departure.close(&absolute(to))?;
             arrival.complete().map(drop)
         }
         (Home::Shared(from), Home::Shared(to)) => {
-            let (remote, there) = (reach(from)?, reach(to)?);
-            let new_site = Site::new(&there, &to.location.prefix);
+            let (here, there) = (reach(from)?, reach(to)?);
+            let new_site = Site::new(&*there);
             let mut arrival = new_site.arrive()?;
-            let site = Site::new(&remote, &from.location.prefix);
+            let site = Site::new(&*here);
             let (departure, whole) = site.depart(clock)?;
             arrival.write(&whole)?;
             departure.close(&to.location.to_string())?;
@@ -72,12 +72,12 @@ pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
 pub fn reopen(home: &Home) -> Result<(), Error> {
     match home {
         Home::Folder(data) => sqlite::reopen(options(data)),
-        Home::Shared(access) => Site::new(&reach(access)?, &access.location.prefix).reopen(),
+        Home::Shared(access) => Site::new(&*reach(access)?).reopen(),
     }
 }
 
 fn check(access: &Access) -> Result<Checked, Error> {
-    etcd::check(&reach(access)?, &access.location.prefix, &SystemClock::new())
+    shared::check(&*reach(access)?, &SystemClock::new())
 }
 
 /// Options that keep the whole history, because a migration must not lose any.

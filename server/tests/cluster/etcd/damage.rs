@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use leasehold_base::clock::SystemClock;
 use leasehold_store as store;
-use leasehold_store::etcd::{Snapshots, check};
+use leasehold_store::shared::{Snapshots, check};
 use leasehold_testkit::folder;
 
-use crate::etcd::world::{Node, PREFIX, World, wait_until};
+use crate::etcd::world::{Node, World, wait_until};
 
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
@@ -17,7 +17,7 @@ impl World {
     }
 
     fn is_sound(&self) -> bool {
-        check(&self.remote(), PREFIX, &SystemClock::new()).is_ok()
+        check(&*self.connect(), &SystemClock::new()).is_ok()
     }
 }
 

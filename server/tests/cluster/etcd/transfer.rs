@@ -4,7 +4,7 @@ use std::path::Path;
 
 use leasehold_base::clock::SystemClock;
 use leasehold_core::Token;
-use leasehold_store::etcd::{self, Checked};
+use leasehold_store::shared::{self, Checked};
 use leasehold_store::{self as store, sqlite};
 use leasehold_testkit::{TempDir, folder};
 
@@ -15,7 +15,7 @@ const RAISE: u64 = 1 << 40;
 
 impl World {
     fn check(&self) -> Result<Checked, store::Error> {
-        etcd::check(&self.remote(), PREFIX, &SystemClock::new())
+        shared::check(&*self.connect(), &SystemClock::new())
     }
 
     fn back_up(&self, target: &Path) {
@@ -24,7 +24,7 @@ impl World {
     }
 
     fn restore(&self, backup: &Path) -> Result<(), store::Error> {
-        etcd::restore(&self.remote(), PREFIX, sqlite::read_backup(backup)?)
+        shared::restore(&*self.connect(), sqlite::read_backup(backup)?)
     }
 
     fn has(&self, key: &str) -> bool {
@@ -174,7 +174,7 @@ fn who_remembers_a_store_that_is_gone_asks_for_a_backup() {
     assert!(why.contains(&format!("up to record {seq}; restore a backup")), "{why}");
     assert!(!why.contains("leasehold init"), "{why}");
     // An operator creates a new store nevertheless.
-    etcd::init(&world.remote(), PREFIX).expect("a new store");
+    shared::init(&*world.connect()).expect("a new store");
     let why = start();
     assert!(why.contains("belongs to another store"), "{why}");
     assert!(why.contains("restore a backup of the other one"), "{why}");

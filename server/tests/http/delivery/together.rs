@@ -27,7 +27,8 @@ fn what_was_asked_for_together_is_told_whole() {
 }
 
 pub(crate) fn told_whole() -> Outcome {
-    let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+    let (clock, metrics) =
+        (Arc::new(FakeClock::default()), Arc::new(Metrics::new(leasehold_server::dialect::NAMES)));
     let store = Box::new(MemoryStore::default());
     let (mut engine, handle) =
         Stepped::start(Options::default(), store, clock, metrics.engine.clone()).expect("a start");
