@@ -155,8 +155,8 @@ fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
                 @if app.roster.is_some() {
                     " It served this page. Clients can use any server: followers forward requests to the leader."
                 } @else {
-                    " This server is not part of a cluster. For high availability, run several servers with a store \
-                     in etcd: "
+                    " This server is not part of a cluster. For high availability, run two or more servers with a \
+                     store in etcd: "
                     code { "leasehold serve --store etcd://..." } "."
                 }
             }

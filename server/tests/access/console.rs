@@ -297,8 +297,8 @@ async fn only_those_who_were_shown_are_revoked() {
     }
     let blank = post(client, path, &form(2, "&reason=+")).await.text;
     assert!(blank.contains("reason: must not be empty") && blank.contains("vm-2"), "{blank}");
-    let nobody = post(client, path, "reason=r").await.text;
-    assert!(nobody.contains("the form contains no fencing token"), "{nobody}");
+    let tokenless = post(client, path, "reason=r").await.text;
+    assert!(tokenless.contains("the form contains no fencing token"), "{tokenless}");
     let back = client.get(path).await;
     assert_eq!(back.headers["location"], "/console/lock?namespace=default&name=a-b");
     let done = post(client, path, &form(2, "&reason=it+is+gone")).await;

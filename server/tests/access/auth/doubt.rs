@@ -191,8 +191,8 @@ fn proxies_urls_and_quotas_without_effect_are_told() {
             "auth.toml:6: quota: has no effect: the quota in line 3 matches the same requests",
         ),
         (
-            "[[quota]]\nwho = [\"key:nobody\"]\nleases = 1\n".into(),
-            "auth.toml:4: quota: no key has the name \"nobody\"",
+            "[[quota]]\nwho = [\"key:unknown\"]\nleases = 1\n".into(),
+            "auth.toml:4: quota: no key has the name \"unknown\"",
         ),
     ]);
 }
