@@ -16,13 +16,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFileOfRoot"];
         /**
-         * Make a folder, or use a file's lock
+         * Create a folder, or use the lock of a file
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolderOfRoot"];
         /**
          * Remove a file
-         * @description Or a folder that is empty.
+         * @description Or an empty folder.
          */
         delete: operations["removeFileOfRoot"];
         options?: never;
@@ -42,13 +42,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFileAtRoot"];
         /**
-         * Make a folder, or use a file's lock
+         * Create a folder, or use the lock of a file
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolderAtRoot"];
         /**
          * Remove a file
-         * @description Or a folder that is empty.
+         * @description Or an empty folder.
          */
         delete: operations["removeFileAtRoot"];
         options?: never;
@@ -83,7 +83,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Revoke the lock of any holder */
+        /** Revoke the lock of a file */
         delete: operations["revokeFileLock"];
         options?: never;
         head?: never;
@@ -97,7 +97,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at the session */
+        /** Read the session */
         get: operations["lookAtFilesSession"];
         put?: never;
         /** Begin a session */
@@ -116,7 +116,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at all own sessions */
+        /** List your sessions */
         get: operations["listFilesSessions"];
         put?: never;
         post?: never;
@@ -138,7 +138,7 @@ export interface paths {
         /** Write a file */
         put: operations["davWrite"];
         post?: never;
-        /** Remove a file, or a folder with all in it */
+        /** Remove a file, or a folder with its content */
         delete: operations["davRemove"];
         options?: never;
         head?: never;
@@ -169,7 +169,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How that page looks */
+        /** The style of that page */
         get: operations["docsStyle"];
         put?: never;
         post?: never;
@@ -186,7 +186,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How that page works */
+        /** The script of that page */
         get: operations["docsScript"];
         put?: never;
         post?: never;
@@ -208,13 +208,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFile"];
         /**
-         * Make a folder, or use a file's lock
+         * Create a folder, or use the lock of a file
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolder"];
         /**
          * Remove a file
-         * @description Or a folder that is empty.
+         * @description Or an empty folder.
          */
         delete: operations["removeFile"];
         options?: never;
@@ -229,7 +229,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the server well? */
+        /** Is the server healthy? */
         get: operations["health"];
         put?: never;
         post?: never;
@@ -246,7 +246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does the process answer? */
+        /** Is the process alive? */
         get: operations["healthz"];
         put?: never;
         post?: never;
@@ -263,7 +263,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does this server lead those that share its store? */
+        /** Is this server the leader of its cluster? */
         get: operations["leaderz"];
         put?: never;
         post?: never;
@@ -331,7 +331,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The files that are locked */
+        /** List locked files */
         get: operations["listLfsLocks"];
         put?: never;
         /** Lock a file */
@@ -368,7 +368,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Own locks and those of others */
+        /** List your locks and those of others */
         post: operations["verifyLfsLocks"];
         delete?: never;
         options?: never;
@@ -403,7 +403,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Is an object there? */
+        /** Check whether an object exists */
         post: operations["verifyLfsObject"];
         delete?: never;
         options?: never;
@@ -420,7 +420,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask how to move objects */
+        /** Request transfers of objects */
         post: operations["batchLfs"];
         delete?: never;
         options?: never;
@@ -435,7 +435,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Does the engine's loop go round? */
+        /** Is the engine running? */
         get: operations["livez"];
         put?: never;
         post?: never;
@@ -452,10 +452,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock */
+        /** Read a lock */
         get: operations["lookAtJob"];
         put?: never;
-        /** Take a lock, or renew it */
+        /** Acquire or renew a lock */
         post: operations["acquireJob"];
         /** Release a lock */
         delete: operations["releaseJob"];
@@ -471,7 +471,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All locks, for people */
+        /** A page with all locks */
         get: operations["lockPage"];
         put?: never;
         post?: never;
@@ -488,7 +488,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock */
+        /** Read a lock */
         get: operations["lookAtLease"];
         put?: never;
         post?: never;
@@ -507,7 +507,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release a lock by force */
+        /** Force the release of a lock */
         post: operations["forceRelease"];
         delete?: never;
         options?: never;
@@ -522,7 +522,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What was counted */
+        /** Metrics */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -556,7 +556,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Could something be made durable right now? */
+        /** Can the server commit writes now? */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -616,7 +616,7 @@ export interface paths {
         post: operations["lockTerraformState"];
         /**
          * Unlock a state
-         * @description With the body that was sent to lock it. Without a body, the lock of any holder is released, as by `terraform force-unlock`.
+         * @description Needs the body that was sent to lock it. Without a body, releases the lock of any holder, as `terraform force-unlock` does.
          */
         delete: operations["unlockTerraformState"];
         options?: never;
@@ -631,7 +631,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The versions that are kept */
+        /** List the stored versions */
         get: operations["listTerraformVersions"];
         put?: never;
         post?: never;
@@ -667,7 +667,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make an earlier version the state */
+        /** Roll back to an earlier version */
         post: operations["restoreTerraformVersion"];
         delete?: never;
         options?: never;
@@ -686,7 +686,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them
-         * @description All leases are granted at one instant or none is. While they wait, no later request passes them, so no request waits forever and no two such requests wait for each other.
+         * @description All leases are granted at the same moment, or none is. No other request overtakes a waiting group, so no request waits forever and no two groups wait for each other.
          */
         post: operations["acquireAll"];
         delete?: never;
@@ -702,7 +702,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Which auth file is in force? */
+        /** Read which auth file is active */
         get: operations["lookAtAuth"];
         put?: never;
         post?: never;
@@ -723,7 +723,7 @@ export interface paths {
         put?: never;
         /**
          * Take a backup
-         * @description It goes below the server's `backup-dir`; the oldest beyond `backup-keep` are removed.
+         * @description The backup is stored in the server's `backup-dir`; the oldest beyond `backup-keep` are removed.
          */
         post: operations["takeBackup"];
         delete?: never;
@@ -739,11 +739,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is maintenance on? */
+        /** Read the maintenance mode */
         get: operations["lookAtMaintenance"];
         /**
-         * Begin maintenance or end it
-         * @description While it is on, nothing can be acquired. Renewals and releases work.
+         * Start or end maintenance
+         * @description During maintenance, no lock can be acquired. Renewals and releases work.
          */
         put: operations["setMaintenance"];
         post?: never;
@@ -796,7 +796,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait, for one lock or several */
+        /** End your own wait, for one lock or several */
         post: operations["cancel"];
         delete?: never;
         options?: never;
@@ -847,15 +847,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a claim, or wait for it, without the slash */
+        /** Read a claim, or wait for it, without the slash */
         get: operations["lookAtClaimBare"];
-        /** Change one thing about a claim, without the slash */
+        /** Change one property of a claim, without the slash */
         put: operations["putClaimBare"];
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change one thing about a claim, without the slash */
+        /** Change one property of a claim, without the slash */
         patch: operations["patchClaimBare"];
         trace?: never;
     };
@@ -866,15 +866,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a claim, or wait for it */
+        /** Read a claim, or wait for it */
         get: operations["lookAtClaim"];
-        /** Change one thing about a claim */
+        /** Change one property of a claim */
         put: operations["putClaim"];
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change one thing about a claim */
+        /** Change one property of a claim */
         patch: operations["patchClaim"];
         trace?: never;
     };
@@ -886,8 +886,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch what happens to locks
-         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
+         * Watch the events of locks
+         * @description A stream until either side ends it. The name of an event is its `kind`; its data is JSON. `gap` means that events are missing; `stale`, that events can be late, because the server cannot reach its store; `current`, that they no longer are. The data of all three is `reason`.
          */
         get: operations["watch"];
         put?: never;
@@ -908,8 +908,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Is a token stale?
-         * @description Advisory: a check followed by a write still races.
+         * Check whether a token is stale
+         * @description Advisory: a write after the check can still be late.
          */
         post: operations["checkFence"];
         delete?: never;
@@ -925,7 +925,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to the locks of a namespace */
+        /** Read the history of the locks of a namespace */
         get: operations["history"];
         put?: never;
         post?: never;
@@ -959,7 +959,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock */
+        /** Read a lock */
         get: operations["lookAtLock"];
         put?: never;
         post?: never;
@@ -980,7 +980,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire a lock, or wait for it
-         * @description `ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with exclusive leases only. Repeat a request that was not answered with the same `request_id`.
+         * @description `ttl_ms` is optional only with a `session_id`. `limit` cannot be combined with `mode`, and `grace_ms` needs an exclusive lease. If a request gets no response, repeat it with the same `request_id`.
          */
         post: operations["acquire"];
         delete?: never;
@@ -998,7 +998,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait for a lock */
+        /** End your own wait for a lock */
         post: operations["cancelOne"];
         delete?: never;
         options?: never;
@@ -1013,7 +1013,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to a lock */
+        /** Read the history of a lock */
         get: operations["historyOfLock"];
         put?: never;
         post?: never;
@@ -1084,8 +1084,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Be told when one's own lease ends
-         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
+         * Watch your own lease
+         * @description An event stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is sufficient.
          */
         post: operations["watchLease"];
         delete?: never;
@@ -1105,7 +1105,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them, in any namespace
-         * @description All leases are granted at one instant or none is. While they wait, no later request passes them, so no request waits forever and no two such requests wait for each other.
+         * @description All leases are granted at the same moment, or none is. No other request overtakes a waiting group, so no request waits forever and no two groups wait for each other.
          */
         post: operations["acquireAllIn"];
         delete?: never;
@@ -1123,7 +1123,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait, for one lock or several, in any namespace */
+        /** End your own wait, for one lock or several, in any namespace */
         post: operations["cancelIn"];
         delete?: never;
         options?: never;
@@ -1139,8 +1139,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch what happens to locks, in any namespace
-         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
+         * Watch the events of locks, in any namespace
+         * @description A stream until either side ends it. The name of an event is its `kind`; its data is JSON. `gap` means that events are missing; `stale`, that events can be late, because the server cannot reach its store; `current`, that they no longer are. The data of all three is `reason`.
          */
         get: operations["watchIn"];
         put?: never;
@@ -1158,7 +1158,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to the locks of a namespace, in any namespace */
+        /** Read the history of the locks of a namespace, in any namespace */
         get: operations["historyIn"];
         put?: never;
         post?: never;
@@ -1192,7 +1192,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a lock, in any namespace */
+        /** Read a lock, in any namespace */
         get: operations["lookAtLockIn"];
         put?: never;
         post?: never;
@@ -1213,7 +1213,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire a lock, or wait for it, in any namespace
-         * @description `ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with exclusive leases only. Repeat a request that was not answered with the same `request_id`.
+         * @description `ttl_ms` is optional only with a `session_id`. `limit` cannot be combined with `mode`, and `grace_ms` needs an exclusive lease. If a request gets no response, repeat it with the same `request_id`.
          */
         post: operations["acquireIn"];
         delete?: never;
@@ -1231,7 +1231,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End one's own wait for a lock, in any namespace */
+        /** End your own wait for a lock, in any namespace */
         post: operations["cancelOneIn"];
         delete?: never;
         options?: never;
@@ -1246,7 +1246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to a lock, in any namespace */
+        /** Read the history of a lock, in any namespace */
         get: operations["historyOfLockIn"];
         put?: never;
         post?: never;
@@ -1317,8 +1317,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Be told when one's own lease ends, in any namespace
-         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
+         * Watch your own lease, in any namespace
+         * @description An event stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is sufficient.
          */
         post: operations["watchLeaseIn"];
         delete?: never;
@@ -1336,7 +1336,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give several locks back, in any namespace */
+        /** Release several locks, in any namespace */
         post: operations["releaseAllIn"];
         delete?: never;
         options?: never;
@@ -1353,7 +1353,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make several leases last longer, or none, in any namespace */
+        /** Renew several leases, or none, in any namespace */
         post: operations["renewAllIn"];
         delete?: never;
         options?: never;
@@ -1370,7 +1370,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give several locks back */
+        /** Release several locks */
         post: operations["releaseAll"];
         delete?: never;
         options?: never;
@@ -1387,7 +1387,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make several leases last longer, or none */
+        /** Renew several leases, or none */
         post: operations["renewAll"];
         delete?: never;
         options?: never;
@@ -1405,7 +1405,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Revoke all leases of an owner or principal
+         * Revoke all leases of an owner, session or principal
          * @description Exactly one of `owner`, `session` and `principal`. In slices, not in one step.
          */
         post: operations["revokeAll"];
@@ -1439,11 +1439,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look at a session */
+        /** Read a session */
         get: operations["lookAtSession"];
         put?: never;
         post?: never;
-        /** Close a session, and release all it has */
+        /** Close a session, and release all its leases */
         delete: operations["closeSession"];
         options?: never;
         head?: never;
@@ -1459,7 +1459,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep a session, and all it has, alive */
+        /** Keep a session and all its leases alive */
         post: operations["keepSession"];
         delete?: never;
         options?: never;
@@ -2722,20 +2722,20 @@ export interface components {
     };
     responses: never;
     parameters: {
-        /** @description Comes back with the answer, and is in the log. */
+        /** @description Returned with the response, and logged. */
         RequestId: string;
     };
     requestBodies: never;
     headers: {
-        /** @description Which part of how many bytes. */
+        /** @description The range of bytes, and the size. */
         "Content-Range": string;
         /** @description Differs between any two contents of a file. */
         ETag: string;
         /** @description When it was written. */
         "Last-Modified": string;
-        /** @description `rel="next"`: where the list goes on, if it does. */
+        /** @description `rel="next"`: the next page, if there is one. */
         Link: string;
-        /** @description Where it is. */
+        /** @description The path. */
         Location: string;
         /** @description Seconds to wait. */
         "Retry-After": number;
@@ -2743,7 +2743,7 @@ export interface components {
         "Set-Cookie": string;
         /** @description `Bearer`: send a session. */
         "WWW-Authenticate": string;
-        /** @description The one the request came with. */
+        /** @description The id of the request. */
         "X-Request-ID": string;
     };
     pathItems: never;
@@ -2753,23 +2753,23 @@ export interface operations {
     readFileOfRoot: {
         parameters: {
             query?: {
-                /** @description Where a list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of a list. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -2777,7 +2777,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2788,7 +2788,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -2799,7 +2799,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2807,7 +2807,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2817,7 +2817,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2828,7 +2828,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2838,7 +2838,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2848,7 +2848,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2858,7 +2858,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2868,7 +2868,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2889,7 +2889,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2899,7 +2899,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -2916,13 +2916,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -2934,7 +2934,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It has another content now, and its lock is free. */
+            /** @description The file has new content, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2947,7 +2947,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description It is there, durably, and its lock is free. */
+            /** @description The file is stored, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2960,7 +2960,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2970,7 +2970,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2981,7 +2981,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3001,7 +3001,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3011,7 +3011,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3031,7 +3031,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3052,7 +3052,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3062,7 +3062,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3073,7 +3073,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3088,11 +3088,11 @@ export interface operations {
     makeFolderOfRoot: {
         parameters: {
             query?: {
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3100,7 +3100,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3110,7 +3110,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is there now. */
+            /** @description It is created. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3120,7 +3120,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3130,7 +3130,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3141,7 +3141,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3151,7 +3151,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3161,7 +3161,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3171,7 +3171,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3192,7 +3192,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3202,7 +3202,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3213,7 +3213,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3229,13 +3229,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3243,7 +3243,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description It is removed. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3251,7 +3251,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3261,7 +3261,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3272,7 +3272,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3282,7 +3282,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3292,7 +3292,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3302,7 +3302,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3312,7 +3312,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3333,7 +3333,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3343,7 +3343,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3359,23 +3359,23 @@ export interface operations {
     readFileAtRoot: {
         parameters: {
             query?: {
-                /** @description Where a list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of a list. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3386,7 +3386,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3397,7 +3397,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -3408,7 +3408,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3416,7 +3416,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3426,7 +3426,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3437,7 +3437,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3447,7 +3447,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3457,7 +3457,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3467,7 +3467,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3477,7 +3477,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3498,7 +3498,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3508,7 +3508,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3525,13 +3525,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3546,7 +3546,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It has another content now, and its lock is free. */
+            /** @description The file has new content, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3559,7 +3559,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description It is there, durably, and its lock is free. */
+            /** @description The file is stored, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3572,7 +3572,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3582,7 +3582,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3593,7 +3593,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3613,7 +3613,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3623,7 +3623,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3643,7 +3643,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3664,7 +3664,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3674,7 +3674,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3685,7 +3685,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3700,11 +3700,11 @@ export interface operations {
     makeFolderAtRoot: {
         parameters: {
             query?: {
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3715,7 +3715,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3725,7 +3725,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is there now. */
+            /** @description It is created. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3735,7 +3735,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3745,7 +3745,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3756,7 +3756,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3766,7 +3766,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3776,7 +3776,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3786,7 +3786,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3807,7 +3807,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3817,7 +3817,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3828,7 +3828,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3844,13 +3844,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3861,7 +3861,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description It is removed. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3869,7 +3869,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3879,7 +3879,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3890,7 +3890,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3900,7 +3900,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3910,7 +3910,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3920,7 +3920,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3930,7 +3930,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3951,7 +3951,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3961,7 +3961,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3977,13 +3977,13 @@ export interface operations {
     listFileLocks: {
         parameters: {
             query?: {
-                /** @description Where the list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of them. */
+                /** @description Maximum number of locks. */
                 limit?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3991,7 +3991,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The locks of all holders. */
+            /** @description These locks, of all holders. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4001,7 +4001,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Locks"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4011,7 +4011,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4021,7 +4021,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4042,7 +4042,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4052,7 +4052,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4069,7 +4069,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4080,7 +4080,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The lock is revoked. */
+            /** @description The lock is no longer held. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4090,7 +4090,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Done"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4100,7 +4100,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4110,7 +4110,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4120,7 +4120,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4141,7 +4141,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4151,7 +4151,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4168,7 +4168,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4176,7 +4176,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session, its id shortened. */
+            /** @description The session, with a shortened id. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4186,7 +4186,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.SessionShown"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4196,7 +4196,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4206,7 +4206,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4227,7 +4227,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4237,7 +4237,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4254,7 +4254,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4262,7 +4262,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It has begun. Its id is told this once. */
+            /** @description The session is open. The id is shown only once. */
             201: {
                 headers: {
                     "Set-Cookie": components["headers"]["Set-Cookie"];
@@ -4273,7 +4273,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.SessionShown"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4283,7 +4283,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4304,7 +4304,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4314,7 +4314,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4331,7 +4331,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4339,7 +4339,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is over, and so are all its locks. */
+            /** @description The session has ended, with all its locks. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4347,7 +4347,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4357,7 +4357,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4367,7 +4367,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4388,7 +4388,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4398,7 +4398,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4415,7 +4415,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4433,7 +4433,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Sessions"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4443,7 +4443,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4453,7 +4453,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4474,7 +4474,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4484,7 +4484,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4501,7 +4501,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4522,7 +4522,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -4533,7 +4533,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4541,7 +4541,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4551,7 +4551,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4561,7 +4561,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4571,7 +4571,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4591,7 +4591,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4601,7 +4601,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4611,7 +4611,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4622,7 +4622,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4632,7 +4632,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4649,13 +4649,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 If?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-Match"?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-None-Match"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4670,7 +4670,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is there, durably. */
+            /** @description It is stored. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -4680,7 +4680,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It has another content now. */
+            /** @description It has new content. */
             204: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -4690,7 +4690,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4700,7 +4700,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4710,7 +4710,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4720,7 +4720,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             405: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4730,7 +4730,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             408: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4740,7 +4740,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4750,7 +4750,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4760,7 +4760,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             413: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4770,7 +4770,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             415: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4780,7 +4780,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4790,7 +4790,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4800,7 +4800,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4811,7 +4811,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4821,7 +4821,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4832,7 +4832,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4848,13 +4848,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 If?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-Match"?: string;
-                /** @description Only if this holds. */
+                /** @description Only if this condition holds. */
                 "If-None-Match"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4865,7 +4865,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone, and so are the locks on it whose tokens were shown. */
+            /** @description It is removed, with the locks whose tokens were sent. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4873,7 +4873,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4883,7 +4883,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4893,7 +4893,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4903,7 +4903,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4913,7 +4913,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4923,7 +4923,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4933,7 +4933,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4943,7 +4943,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4953,7 +4953,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4964,7 +4964,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4974,7 +4974,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4985,7 +4985,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description What is wrong, as a DAV: error element. */
+            /** @description The error, as a DAV: error element. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5001,7 +5001,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5019,7 +5019,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5029,7 +5029,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5056,7 +5056,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5074,7 +5074,7 @@ export interface operations {
                     "text/css; charset=utf-8": string;
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5084,7 +5084,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5111,7 +5111,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5129,7 +5129,7 @@ export interface operations {
                     "text/javascript; charset=utf-8": string;
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5139,7 +5139,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5165,23 +5165,23 @@ export interface operations {
     readFile: {
         parameters: {
             query?: {
-                /** @description Where a list goes on. */
+                /** @description Where the list continues. */
                 cursor?: string;
-                /** @description Most of a list. */
+                /** @description Maximum number of entries. */
                 limit?: number;
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5192,7 +5192,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5203,7 +5203,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -5214,7 +5214,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5222,7 +5222,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5232,7 +5232,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5243,7 +5243,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5253,7 +5253,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5263,7 +5263,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5273,7 +5273,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5283,7 +5283,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5304,7 +5304,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5314,7 +5314,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5331,13 +5331,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5352,7 +5352,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It has another content now, and its lock is free. */
+            /** @description The file has new content, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -5365,7 +5365,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description It is there, durably, and its lock is free. */
+            /** @description The file is stored, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -5378,7 +5378,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5388,7 +5388,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5399,7 +5399,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5419,7 +5419,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5429,7 +5429,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5449,7 +5449,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5470,7 +5470,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5480,7 +5480,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5491,7 +5491,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5506,11 +5506,11 @@ export interface operations {
     makeFolder: {
         parameters: {
             query?: {
-                /** @description Use the file's lock. Needs a session. */
+                /** @description Use the lock of the file. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5521,7 +5521,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
+            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5531,7 +5531,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is there now. */
+            /** @description It is created. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5541,7 +5541,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5551,7 +5551,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5562,7 +5562,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5572,7 +5572,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5582,7 +5582,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5592,7 +5592,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5613,7 +5613,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5623,7 +5623,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5634,7 +5634,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5650,13 +5650,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-None-Match"?: string;
-                /** @description Only if the file is like this. */
+                /** @description Only if the file matches. */
                 "If-Unmodified-Since"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5667,7 +5667,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is gone. */
+            /** @description It is removed. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5675,7 +5675,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5685,7 +5685,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5696,7 +5696,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5706,7 +5706,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5716,7 +5716,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5726,7 +5726,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5736,7 +5736,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description It is another's for now. */
+            /** @description Another session holds it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5757,7 +5757,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5767,7 +5767,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5784,7 +5784,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5792,7 +5792,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The server is well. */
+            /** @description The server is healthy. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5808,7 +5808,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5832,7 +5832,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5840,7 +5840,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does, or it is not part of a cluster. */
+            /** @description It is the leader, or not part of a cluster. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5850,7 +5850,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Health"];
                 };
             };
-            /** @description It does not. */
+            /** @description It is not the leader. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5869,7 +5869,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5894,7 +5894,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5904,7 +5904,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5914,7 +5914,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5924,7 +5924,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5944,7 +5944,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5985,7 +5985,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5995,7 +5995,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6014,7 +6014,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6039,7 +6039,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6049,7 +6049,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6059,7 +6059,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6069,7 +6069,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6089,7 +6089,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6130,7 +6130,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6140,7 +6140,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6159,7 +6159,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -6181,7 +6181,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6191,7 +6191,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6201,7 +6201,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6221,7 +6221,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6262,7 +6262,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6272,7 +6272,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6300,7 +6300,7 @@ export interface operations {
                 refspec?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6311,7 +6311,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The locks of all holders and all dialects. */
+            /** @description These locks, of all holders and protocols. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6321,7 +6321,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Locks"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6331,7 +6331,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6341,7 +6341,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6372,7 +6372,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6382,7 +6382,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6399,7 +6399,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6414,7 +6414,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The caller holds the lock until it releases it. */
+            /** @description The caller holds the lock until the release. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6424,7 +6424,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6434,7 +6434,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6444,7 +6444,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6464,7 +6464,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Who has it. */
+            /** @description The holder. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6515,7 +6515,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6525,7 +6525,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6542,7 +6542,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6559,7 +6559,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lock is released. */
+            /** @description The lock is no longer held. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6569,7 +6569,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6579,7 +6579,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6589,7 +6589,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description It is another's. */
+            /** @description Another client holds it. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6599,7 +6599,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6650,7 +6650,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6660,7 +6660,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6677,7 +6677,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6702,7 +6702,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Verified"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6712,7 +6712,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6722,7 +6722,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6773,7 +6773,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6783,7 +6783,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6802,9 +6802,9 @@ export interface operations {
             header?: {
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description As the batch said. */
+                /** @description As in the batch response. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6827,7 +6827,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The part of it that was asked for. */
+            /** @description The requested range. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -6838,7 +6838,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description You have it already. */
+            /** @description Your copy is current. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6846,7 +6846,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6856,7 +6856,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6866,7 +6866,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller is not authenticated, or lacks the right. */
+            /** @description Missing credential, or missing right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6876,7 +6876,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6886,7 +6886,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. Nothing was done. */
+            /** @description A condition of the request does not hold. The request had no effect. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6896,7 +6896,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such part. */
+            /** @description The range does not exist. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6927,7 +6927,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6937,7 +6937,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6954,9 +6954,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description As the batch said. */
+                /** @description As in the batch response. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6973,7 +6973,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is there, durably. */
+            /** @description It is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6983,7 +6983,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": Record<string, never>;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6993,7 +6993,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7003,7 +7003,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller is not authenticated, or lacks the right. */
+            /** @description Missing credential, or missing right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7013,7 +7013,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7064,7 +7064,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7074,7 +7074,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7085,7 +7085,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7101,9 +7101,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description As the batch said. */
+                /** @description As in the batch response. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7130,7 +7130,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": Record<string, never>;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7140,7 +7140,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7150,7 +7150,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller is not authenticated, or lacks the right. */
+            /** @description Missing credential, or missing right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7160,7 +7160,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7221,7 +7221,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7231,7 +7231,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7248,7 +7248,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7263,7 +7263,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What to do with each: nothing, if it has neither actions nor an error. */
+            /** @description What to do with each object: nothing, if it has neither actions nor an error. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7273,7 +7273,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Batch"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7283,7 +7283,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7293,7 +7293,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7354,7 +7354,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7364,7 +7364,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7381,7 +7381,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7415,11 +7415,11 @@ export interface operations {
     lookAtJob: {
         parameters: {
             query?: {
-                /** @description Which lock; `default` if it is empty or left out. */
+                /** @description Name of the lock; `default` if empty or missing. */
                 job?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7427,7 +7427,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7437,7 +7437,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Status"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7447,7 +7447,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7457,7 +7457,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7478,7 +7478,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7488,7 +7488,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7506,13 +7506,13 @@ export interface operations {
             query: {
                 /** @description The name of the client. */
                 client: string;
-                /** @description Which lock; `default` if it is empty or left out. */
+                /** @description Name of the lock; `default` if empty or missing. */
                 job?: string;
-                /** @description How long it lasts from now, as Go writes it; `30s` if left out. */
+                /** @description Lease duration from now, in Go syntax; `30s` if missing. */
                 ttl?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7530,7 +7530,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Acquired"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7540,7 +7540,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7550,7 +7550,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7581,7 +7581,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7591,7 +7591,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7609,11 +7609,11 @@ export interface operations {
             query: {
                 /** @description The name of the client. */
                 client: string;
-                /** @description Which lock; `default` if it is empty or left out. */
+                /** @description Name of the lock; `default` if empty or missing. */
                 job?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7631,7 +7631,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Released"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7641,7 +7641,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7672,7 +7672,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7682,7 +7682,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7699,7 +7699,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7707,7 +7707,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page that brings itself up to date. */
+            /** @description A page that refreshes automatically. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7717,7 +7717,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7727,7 +7727,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7764,11 +7764,11 @@ export interface operations {
     lookAtLease: {
         parameters: {
             query: {
-                /** @description Whose lock it is. */
+                /** @description The tenant of the lock. */
                 tenant_id: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7779,7 +7779,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7789,7 +7789,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7799,7 +7799,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7809,7 +7809,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7830,7 +7830,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7840,7 +7840,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7857,7 +7857,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
                 /** @description Must be `ADMIN`. */
                 "x-role"?: string;
@@ -7884,7 +7884,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7894,7 +7894,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7904,7 +7904,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7955,7 +7955,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7965,7 +7965,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7982,7 +7982,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7990,7 +7990,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description In the text format of Prometheus. Or: In OpenMetrics, if `Accept` asks for it. */
+            /** @description In Prometheus text format. Or: In OpenMetrics, if `Accept` asks for it. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8001,7 +8001,7 @@ export interface operations {
                     "text/plain; version=0.0.4; charset=utf-8": string;
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8011,7 +8011,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8038,7 +8038,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8056,7 +8056,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8066,7 +8066,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8093,7 +8093,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8111,7 +8111,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Health"];
                 };
             };
-            /** @description It could not. */
+            /** @description It cannot. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8128,7 +8128,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8136,7 +8136,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Those the caller may read. */
+            /** @description The states that the caller may read. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8146,7 +8146,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.TerraformStates"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8156,7 +8156,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8166,7 +8166,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8187,7 +8187,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8197,7 +8197,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8214,7 +8214,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8225,7 +8225,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state as it was written last. */
+            /** @description The current state. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8236,7 +8236,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8246,7 +8246,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8256,7 +8256,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8266,7 +8266,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8287,7 +8287,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8297,7 +8297,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8313,11 +8313,11 @@ export interface operations {
     putTerraformState: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer has it. */
+                /** @description The id of the lock, if the writer holds it. */
                 ID?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8332,7 +8332,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is a new version, durably. */
+            /** @description The new version is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8342,7 +8342,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8352,7 +8352,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8362,7 +8362,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8382,7 +8382,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8402,7 +8402,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer has no lock. */
+            /** @description The state is locked, and the writer does not hold the lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8423,7 +8423,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8433,7 +8433,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8444,7 +8444,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8459,11 +8459,11 @@ export interface operations {
     writeTerraformState: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer has it. */
+                /** @description The id of the lock, if the writer holds it. */
                 ID?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8478,7 +8478,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is a new version, durably. */
+            /** @description The new version is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8488,7 +8488,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8498,7 +8498,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8508,7 +8508,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8528,7 +8528,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8548,7 +8548,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer has no lock. */
+            /** @description The state is locked, and the writer does not hold the lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8569,7 +8569,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8579,7 +8579,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8590,7 +8590,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8606,7 +8606,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8629,7 +8629,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lock is the caller's. The same `ID` again is the same lock. */
+            /** @description The caller holds the lock. The same `ID` again is the same lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8639,7 +8639,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8649,7 +8649,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8659,7 +8659,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8679,7 +8679,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8699,7 +8699,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Who has it. */
+            /** @description The holder. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8720,7 +8720,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8730,7 +8730,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8747,7 +8747,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8770,7 +8770,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lock is the caller's. The same `ID` again is the same lock. */
+            /** @description The caller holds the lock. The same `ID` again is the same lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8780,7 +8780,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8790,7 +8790,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8800,7 +8800,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8820,7 +8820,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8840,7 +8840,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Who has it. */
+            /** @description The holder. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8861,7 +8861,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8871,7 +8871,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8888,7 +8888,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8909,7 +8909,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8919,7 +8919,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8929,7 +8929,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8980,7 +8980,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8990,7 +8990,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9007,7 +9007,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9028,7 +9028,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateVersions"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9038,7 +9038,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9048,7 +9048,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9058,7 +9058,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9079,7 +9079,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9089,7 +9089,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9106,7 +9106,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9119,7 +9119,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state as it was. */
+            /** @description The earlier state. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9130,7 +9130,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9140,7 +9140,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9150,7 +9150,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9160,7 +9160,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9181,7 +9181,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9191,7 +9191,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9207,11 +9207,11 @@ export interface operations {
     restoreTerraformVersion: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer has it. */
+                /** @description The id of the lock, if the writer holds it. */
                 ID?: string;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9224,7 +9224,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is a new version, durably. */
+            /** @description The new version is stored. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9234,7 +9234,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9244,7 +9244,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9254,7 +9254,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9264,7 +9264,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9274,7 +9274,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9284,7 +9284,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"] | components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer has no lock. */
+            /** @description The state is locked, and the writer does not hold the lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9305,7 +9305,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9315,7 +9315,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9326,7 +9326,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description There is no room left. Nothing was done. */
+            /** @description The disk is full. The request had no effect. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9342,7 +9342,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9364,7 +9364,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AcquiredAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9374,7 +9374,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9384,7 +9384,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9394,7 +9394,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9414,7 +9414,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The first lock in the way. Or: The `request_id` or a `limit` does not fit what was before. */
+            /** @description The first unavailable lock. Or: The `request_id` or a `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9455,7 +9455,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9472,7 +9472,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9480,7 +9480,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A hash of it and of all files it names. */
+            /** @description A hash of it and of all files that it names. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9490,7 +9490,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AuthState"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9500,7 +9500,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9527,7 +9527,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9535,7 +9535,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It was taken, and checked. */
+            /** @description The backup is complete and verified. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9545,7 +9545,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.BackupTaken"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9555,7 +9555,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9586,7 +9586,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9596,7 +9596,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9613,7 +9613,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9631,7 +9631,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9641,7 +9641,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9662,7 +9662,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9679,7 +9679,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9701,7 +9701,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9711,7 +9711,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9721,7 +9721,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9772,7 +9772,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9794,7 +9794,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9812,7 +9812,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionList"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9822,7 +9822,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9832,7 +9832,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9853,7 +9853,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9870,7 +9870,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9881,7 +9881,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is over, and its leases are revoked. */
+            /** @description The session has ended, and its leases are revoked. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9889,7 +9889,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9899,7 +9899,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9909,7 +9909,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9919,7 +9919,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9940,7 +9940,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9957,7 +9957,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9969,7 +9969,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9979,7 +9979,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9989,7 +9989,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9999,7 +9999,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10050,7 +10050,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10066,9 +10066,9 @@ export interface operations {
     listClaimsBare: {
         parameters: {
             query?: {
-                /** @description Only made at this time: RFC 2822 or ISO 8601. */
+                /** @description Only claims created at this time: RFC 2822 or ISO 8601. */
                 created?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of claims. */
                 limit?: number;
                 /** @description At most this. */
                 maximum_active_duration?: number;
@@ -10086,17 +10086,17 @@ export interface operations {
                 minimum_ttl?: number;
                 /** @description At least this. */
                 minimum_waiting_duration?: number;
-                /** @description Leave out this many. */
+                /** @description Number of claims to skip. */
                 offset?: number;
-                /** @description Only of this resource. */
+                /** @description Only claims of this resource. */
                 resource?: string;
-                /** @description Only with this status. */
+                /** @description Only claims with this status. */
                 status?: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
-                /** @description Only with this many seconds left. */
+                /** @description Only claims with this many seconds left. */
                 ttl?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10115,7 +10115,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"][];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10125,7 +10125,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10135,7 +10135,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10156,7 +10156,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10173,7 +10173,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10182,14 +10182,14 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Any JSON; comes back as it was written. */
+                    /** @description Any JSON; returned unchanged. */
                     metadata?: unknown;
                     resource: string;
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Another name of `timeout`. */
+                    /** @description Alias of `timeout`. */
                     ttl?: number;
-                    /** @description Another name of `metadata`. */
+                    /** @description Alias of `metadata`. */
                     user_data?: unknown;
                 } & (unknown | unknown);
             };
@@ -10217,7 +10217,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10227,7 +10227,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10237,7 +10237,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10257,7 +10257,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10298,7 +10298,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10314,9 +10314,9 @@ export interface operations {
     listClaims: {
         parameters: {
             query?: {
-                /** @description Only made at this time: RFC 2822 or ISO 8601. */
+                /** @description Only claims created at this time: RFC 2822 or ISO 8601. */
                 created?: string;
-                /** @description At most this many. */
+                /** @description Maximum number of claims. */
                 limit?: number;
                 /** @description At most this. */
                 maximum_active_duration?: number;
@@ -10334,17 +10334,17 @@ export interface operations {
                 minimum_ttl?: number;
                 /** @description At least this. */
                 minimum_waiting_duration?: number;
-                /** @description Leave out this many. */
+                /** @description Number of claims to skip. */
                 offset?: number;
-                /** @description Only of this resource. */
+                /** @description Only claims of this resource. */
                 resource?: string;
-                /** @description Only with this status. */
+                /** @description Only claims with this status. */
                 status?: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
-                /** @description Only with this many seconds left. */
+                /** @description Only claims with this many seconds left. */
                 ttl?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10363,7 +10363,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"][];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10373,7 +10373,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10383,7 +10383,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10404,7 +10404,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10421,7 +10421,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10430,14 +10430,14 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Any JSON; comes back as it was written. */
+                    /** @description Any JSON; returned unchanged. */
                     metadata?: unknown;
                     resource: string;
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Another name of `timeout`. */
+                    /** @description Alias of `timeout`. */
                     ttl?: number;
-                    /** @description Another name of `metadata`. */
+                    /** @description Alias of `metadata`. */
                     user_data?: unknown;
                 } & (unknown | unknown);
             };
@@ -10465,7 +10465,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10475,7 +10475,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10485,7 +10485,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10505,7 +10505,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10546,7 +10546,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10562,11 +10562,11 @@ export interface operations {
     lookAtClaimBare: {
         parameters: {
             query?: {
-                /** @description Answer when it waits no more, or after this many seconds, at most 300. */
+                /** @description Respond when the claim no longer waits, or after this many seconds, at most 300. */
                 wait?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10587,7 +10587,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10597,7 +10597,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10607,7 +10607,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10617,7 +10617,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10638,7 +10638,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10655,7 +10655,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10669,9 +10669,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -10687,7 +10687,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10695,7 +10695,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10705,7 +10705,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10715,7 +10715,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10725,7 +10725,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10745,7 +10745,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10786,7 +10786,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10803,7 +10803,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10817,9 +10817,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -10835,7 +10835,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10843,7 +10843,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10853,7 +10853,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10863,7 +10863,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10873,7 +10873,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10893,7 +10893,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10934,7 +10934,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10950,11 +10950,11 @@ export interface operations {
     lookAtClaim: {
         parameters: {
             query?: {
-                /** @description Answer when it waits no more, or after this many seconds, at most 300. */
+                /** @description Respond when the claim no longer waits, or after this many seconds, at most 300. */
                 wait?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10975,7 +10975,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10985,7 +10985,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10995,7 +10995,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11005,7 +11005,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11026,7 +11026,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11043,7 +11043,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11057,9 +11057,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -11075,7 +11075,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11083,7 +11083,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11093,7 +11093,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11103,7 +11103,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11113,7 +11113,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11133,7 +11133,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11174,7 +11174,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11191,7 +11191,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11205,9 +11205,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Seconds it lasts from the moment it becomes active. */
+                    /** @description Duration in seconds, from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Seconds an active claim lasts from now. */
+                    /** @description Duration of an active claim in seconds, from now. */
                     ttl?: number;
                 };
             };
@@ -11223,7 +11223,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim is over. */
+            /** @description The claim has ended. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11231,7 +11231,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11241,7 +11241,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11251,7 +11251,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11261,7 +11261,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11281,7 +11281,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description This cannot be done now. */
+            /** @description The operation is not possible now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11322,7 +11322,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11348,7 +11348,7 @@ export interface operations {
             header?: {
                 /** @description The id of the last event seen. */
                 "Last-Event-ID"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11366,7 +11366,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11376,7 +11376,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11386,7 +11386,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11413,7 +11413,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11435,7 +11435,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.FenceVerdict"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11445,7 +11445,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11455,7 +11455,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11506,7 +11506,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11532,7 +11532,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11550,7 +11550,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11560,7 +11560,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11570,7 +11570,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11591,7 +11591,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11618,7 +11618,7 @@ export interface operations {
                 state?: "held" | "waiting" | "free";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11636,7 +11636,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockList"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11646,7 +11646,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11656,7 +11656,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11677,7 +11677,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11694,7 +11694,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11705,7 +11705,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11715,7 +11715,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11725,7 +11725,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11735,7 +11735,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11756,7 +11756,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11773,7 +11773,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11798,7 +11798,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Acquired"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11808,7 +11808,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11818,7 +11818,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11828,7 +11828,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11848,7 +11848,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` does not fit what was before. */
+            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11889,7 +11889,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11906,7 +11906,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11921,7 +11921,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11931,7 +11931,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11941,7 +11941,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11951,7 +11951,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12012,7 +12012,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12038,7 +12038,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12059,7 +12059,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12069,7 +12069,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12079,7 +12079,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12100,7 +12100,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12116,7 +12116,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12141,7 +12141,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Released"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12151,7 +12151,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12161,7 +12161,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12181,7 +12181,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12222,7 +12222,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12239,7 +12239,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12264,7 +12264,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12274,7 +12274,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12284,7 +12284,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12304,7 +12304,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12345,7 +12345,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12362,7 +12362,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12387,7 +12387,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Revoked"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12397,7 +12397,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12407,7 +12407,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12458,7 +12458,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12475,7 +12475,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12500,7 +12500,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12510,7 +12510,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12520,7 +12520,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12581,7 +12581,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12598,7 +12598,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12623,7 +12623,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AcquiredAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12633,7 +12633,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12643,7 +12643,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12653,7 +12653,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12673,7 +12673,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The first lock in the way. Or: The `request_id` or a `limit` does not fit what was before. */
+            /** @description The first unavailable lock. Or: The `request_id` or a `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12714,7 +12714,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12731,7 +12731,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12746,7 +12746,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12756,7 +12756,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12766,7 +12766,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12776,7 +12776,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12827,7 +12827,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12853,7 +12853,7 @@ export interface operations {
             header?: {
                 /** @description The id of the last event seen. */
                 "Last-Event-ID"?: string;
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12874,7 +12874,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12884,7 +12884,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12894,7 +12894,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12930,7 +12930,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12951,7 +12951,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12961,7 +12961,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12971,7 +12971,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12992,7 +12992,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13019,7 +13019,7 @@ export interface operations {
                 state?: "held" | "waiting" | "free";
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13040,7 +13040,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockList"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13050,7 +13050,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13060,7 +13060,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13081,7 +13081,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13098,7 +13098,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13111,7 +13111,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock; also of one that was never used. */
+            /** @description The state of the lock, even if it was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13121,7 +13121,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockState"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13131,7 +13131,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13141,7 +13141,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13162,7 +13162,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13179,7 +13179,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13206,7 +13206,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Acquired"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13216,7 +13216,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13226,7 +13226,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13236,7 +13236,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13256,7 +13256,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` does not fit what was before. */
+            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` conflicts with an earlier request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13297,7 +13297,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13314,7 +13314,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13331,7 +13331,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait to end. */
+            /** @description Whether there was a wait. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13341,7 +13341,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13351,7 +13351,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13361,7 +13361,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13422,7 +13422,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13448,7 +13448,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13471,7 +13471,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13481,7 +13481,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13491,7 +13491,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13512,7 +13512,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description A mistake of the server. */
+            /** @description An internal error. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13528,7 +13528,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13555,7 +13555,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Released"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13565,7 +13565,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13575,7 +13575,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13595,7 +13595,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13636,7 +13636,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13653,7 +13653,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13680,7 +13680,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13690,7 +13690,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13700,7 +13700,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13720,7 +13720,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13761,7 +13761,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13778,7 +13778,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13805,7 +13805,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Revoked"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13815,7 +13815,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13825,7 +13825,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13876,7 +13876,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13893,7 +13893,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13920,7 +13920,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13930,7 +13930,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13940,7 +13940,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14001,7 +14001,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14018,7 +14018,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14033,7 +14033,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What became of each. */
+            /** @description The result for each lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14043,7 +14043,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.ReleasedAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14053,7 +14053,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14063,7 +14063,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14083,7 +14083,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description None was active. */
+            /** @description No lease was active. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14124,7 +14124,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14141,7 +14141,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14156,7 +14156,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All of them last until then. */
+            /** @description All leases are renewed. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14166,7 +14166,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14176,7 +14176,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14186,7 +14186,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14247,7 +14247,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14264,7 +14264,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14276,7 +14276,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What became of each. */
+            /** @description The result for each lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14286,7 +14286,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.ReleasedAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14296,7 +14296,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14306,7 +14306,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14326,7 +14326,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description None was active. */
+            /** @description No lease was active. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14367,7 +14367,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14384,7 +14384,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14396,7 +14396,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All of them last until then. */
+            /** @description All leases are renewed. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14406,7 +14406,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14416,7 +14416,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14426,7 +14426,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14487,7 +14487,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14504,7 +14504,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14526,7 +14526,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.RevokedAll"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14536,7 +14536,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14546,7 +14546,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14597,7 +14597,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14614,7 +14614,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14636,7 +14636,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionOpened"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14646,7 +14646,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14656,7 +14656,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14707,7 +14707,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14724,7 +14724,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14745,7 +14745,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionOpened"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14755,7 +14755,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14765,7 +14765,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14775,7 +14775,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14796,7 +14796,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14813,7 +14813,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14832,7 +14832,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14842,7 +14842,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14852,7 +14852,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14862,7 +14862,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14883,7 +14883,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14900,7 +14900,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Comes back with the answer, and is in the log. */
+                /** @description Returned with the response, and logged. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14921,7 +14921,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.KeptAlive"];
                 };
             };
-            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            /** @description The request is invalid; the body contains the reason. The request had no effect. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14931,7 +14931,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The credential is missing, invalid, or of another principal than the request names. */
+            /** @description Missing or wrong credentials. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14941,7 +14941,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right to do this. */
+            /** @description The caller lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14951,7 +14951,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description There is no such thing, or none any more. */
+            /** @description Not found, or no longer there. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14972,7 +14972,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
