@@ -10,12 +10,12 @@ use leasehold_core::{
     Span, Target, Wait,
 };
 
-use super::fence::CheckToken;
+use super::holders::{CheckToken, ReadLocks};
 use super::mailbox::Told;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
-    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadLocks,
-    ReadSession, each_read,
+    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
+    each_read,
 };
 use super::survey::Survey;
 use super::undelivered::Undelivered;

@@ -13,9 +13,9 @@ mod chronicler;
 mod commit;
 mod event;
 mod expiry;
-mod fence;
 mod gather;
 mod handle;
+mod holders;
 mod lapse;
 mod log;
 mod mailbox;
@@ -61,14 +61,14 @@ pub use audit::{AuditLog, Mismatch};
 pub use chronicler::HistoryOptions;
 pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
-pub use fence::{CheckToken, TokenState};
 pub use handle::{Call, EngineHandle, Together};
+pub use holders::{CheckToken, ReadLocks, Secrets, TokenState};
 pub use mailbox::Mailbox;
 pub use message::Error;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
-    ReadLock, ReadLocks, ReadSession, Secrets, Standing,
+    ReadLock, ReadSession, Standing,
 };
 pub use shared::Whereabouts;
 #[doc(hidden)]

@@ -24,8 +24,8 @@ use crate::http::shares::Client;
 const PAGE: usize = 500;
 /// Maximum properties that one request names.
 const NAMES_MAX: usize = 256;
-/// Approximate maximum bytes of the locks that are shown for one file or folder. There can be thousands of shared locks,
-/// each with an `owner` of several kilobytes.
+/// Approximate maximum bytes of the locks that are shown for one file or folder. There can be thousands of shared
+/// locks, each with an `owner` of several kilobytes.
 const LOCKS_BYTES_MAX: usize = 64 * 1024;
 /// The properties that the server computes. Quota properties are not in this list: only requests that name them get
 /// them.
