@@ -1,4 +1,4 @@
-"""Checks the built book and writes llms.txt and llms-full.txt into it.
+"""Checks the links and page lengths of the built book and writes llms.txt and llms-full.txt into it.
 
 usage: book.py [--generate] FOLDER
 
@@ -15,6 +15,14 @@ import urllib.parse
 
 DOCS = pathlib.Path("docs")
 INDEX = DOCS / "llms.txt"
+# The number of words a page may have, without code blocks and tables. A page that mostly consists of tables is not too
+# short.
+WORDS = range(300, 1201)
+# Pages that are longer, with the reason.
+LONGER = {
+    "reference/alerts.md": "one entry per alert, with what to do",
+    "internals/test-runs.md": "one entry per test run",
+}
 # mdBook adds these pages: all chapters on one page for printing, and a copy of the first chapter.
 GENERATED = {"print.html", "index.html", "404.html", "toc.html"}
 
@@ -31,10 +39,10 @@ def main():
         sys.exit(f"{INDEX} is not the generated one: run scripts/book --generate")
     (folder / "llms.txt").write_text(index, encoding="utf-8")
     (folder / "llms-full.txt").write_text(write_all(chapters), encoding="utf-8")
-    broken = check_links(folder)
+    broken = check_links(folder) + check_lengths(chapters)
     if broken:
         sys.exit("\n".join(broken))
-    print(f"{len(chapters)} chapters, all links lead to a page")
+    print(f"{len(chapters)} chapters, all links lead to a page, all pages have a good length")
 
 
 def read_summary(text):
@@ -87,6 +95,21 @@ def write_all(chapters):
         text = (DOCS / file).read_text(encoding="utf-8").strip()
         pages.append(f"<!-- {file} -->\n\n{text}\n")
     return "\n".join(pages)
+
+
+def check_lengths(chapters):
+    """Returns a line for each page that is too short or too long. Decisions are not pages of the manual."""
+    wrong = []
+    for _, _, file in chapters:
+        text = (DOCS / file).read_text(encoding="utf-8")
+        prose = re.sub(r"<!--.*?-->|^```.*?^```$|^\|.*?$", "", text, flags=re.S | re.M)
+        if file.startswith("adr/"):
+            continue
+        if len(text.split()) < WORDS.start:
+            wrong.append(f"{DOCS / file}: fewer than {WORDS.start} words")
+        if (len(prose.split()) >= WORDS.stop) != (file in LONGER):
+            wrong.append(f"{DOCS / file}: {len(prose.split())} words without code and tables; at most {WORDS.stop - 1}")
+    return wrong
 
 
 class Page(html.parser.HTMLParser):

@@ -82,7 +82,7 @@ def collector():
 
 
 def check_traces(spans):
-    """One that is to be kept comes as it was asked; one that is not, and one that nobody drew, do not come."""
+    """A sampled trace arrives as the client sent it. One that is not sampled, or has no trace context, does not."""
     trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
     before = time.time_ns()
     for other, flags in (("a" * 32, "00"), (trace, "01")):

@@ -52,7 +52,7 @@ pub struct RevokedFrom {
     pub namespace: String,
     pub lock_name: String,
     pub owner_id: String,
-    /// The principal of that owner; left out if nobody vouches for it.
+    /// The principal of that owner; omitted if the owner is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// 0 if it was waiting.
@@ -65,8 +65,7 @@ pub struct RevokedFrom {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuthState {
-    /// Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
-    /// nobody is asked who they are.
+    /// The hash of the auth file and of all files it names, as last loaded; `null` without authentication.
     pub hash: Option<String>,
     /// For how long the files have been unusable. Until they are good again, those from before stay in force.
     pub stale_seconds: u64,

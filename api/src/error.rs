@@ -20,20 +20,33 @@ impl Failure {
     /// Makes an error with this code and message. The code determines whether the same request can succeed later, and
     /// whether it might have taken effect.
     pub fn new(code: Code, error: impl Into<String>) -> Self {
-        let (retryable, may_have_taken_effect) = match code {
-            Code::Unknown => (true, true),
-            Code::Busy
-            | Code::Overloaded
-            | Code::JournalFull
-            | Code::AuditFailed
-            | Code::ShuttingDown
-            | Code::Timeout
-            | Code::Maintenance
-            | Code::NotLeader
-            | Code::LimitReached => (true, false),
-            _ => (false, false),
-        };
+        let (retryable, may_have_taken_effect) =
+            (code.is_retryable(), code.may_have_taken_effect());
         Self { error: error.into(), code, retryable, may_have_taken_effect }
+    }
+}
+
+impl Code {
+    /// Returns whether the same request can succeed later.
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Code::Unknown
+                | Code::Busy
+                | Code::Overloaded
+                | Code::JournalFull
+                | Code::AuditFailed
+                | Code::ShuttingDown
+                | Code::Timeout
+                | Code::Maintenance
+                | Code::NotLeader
+                | Code::LimitReached
+        )
+    }
+
+    /// Returns whether the request might have taken effect.
+    pub fn may_have_taken_effect(self) -> bool {
+        self == Code::Unknown
     }
 }
 

@@ -11,7 +11,7 @@ pub struct Event {
     pub namespace: String,
     pub lock_name: String,
     pub owner_id: String,
-    /// The principal of that owner; left out if nobody vouches for it.
+    /// The principal of that owner; omitted if the owner is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     pub fencing_token: u64,
@@ -37,7 +37,7 @@ pub enum EventKind {
     Queued,
     /// A lease became active.
     Granted,
-    /// A lease was given back.
+    /// A lease was released.
     Released,
     /// A lease ran out.
     Expired,
@@ -49,7 +49,7 @@ pub enum EventKind {
     HeldLong,
     /// A lease has waited for longer than the server's `wait-warn`. It still waits.
     WaitedLong,
-    /// A lease seems to wait for somebody who waits for its owner. It still waits.
+    /// A lease seems to be in a deadlock: its owner waits for a client that waits for it. It still waits.
     DeadlockSuspected,
 }
 

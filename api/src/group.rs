@@ -31,7 +31,7 @@ pub struct AcquireAllRequest {
     /// How long after expiry only this owner may take the locks again; only if all are exclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
-    /// Shown to whoever looks at one of the locks.
+    /// Any JSON; shown to clients that read one of the locks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     /// The session the leases belong to.

@@ -8,7 +8,7 @@ use serde_json::Value;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AcquireRequest {
-    /// The owner id of whoever wants the lock.
+    /// The id of the owner that acquires the lock.
     pub owner_id: String,
     /// How long the lease lasts; may be left out with a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct AcquireRequest {
     /// How long after expiry only this owner may take the lock again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
-    /// Any JSON; shown to whoever looks at the lock.
+    /// Any JSON; shown to clients that read the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     /// The session the lease belongs to: it ends with it.
@@ -91,7 +91,7 @@ pub struct NotAcquired {
     pub acquired: bool,
     pub lock_name: String,
     pub current_owner_id: Option<String>,
-    /// The principal of that owner; left out if nobody vouches for it.
+    /// The principal of that owner; omitted if the owner is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_principal: Option<String>,
     pub current_expiry_ms: Option<i64>,
@@ -211,7 +211,7 @@ pub struct LockState {
     pub last_token: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,
-    /// The principal of that owner; left out if nobody vouches for it. An owner is a principal and an `owner_id`.
+    /// The owner's principal; omitted if it is not authenticated. An owner is a principal and an `owner_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,7 +237,7 @@ pub struct LockState {
     /// The last owner, for whom the lock is reserved, and for how long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_owner_id: Option<String>,
-    /// The principal of that owner; left out if nobody vouches for it.
+    /// The principal of that owner; omitted if the owner is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_principal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,7 +254,7 @@ fn is_zero(n: &usize) -> bool {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Holder {
     pub owner_id: String,
-    /// The principal of that owner; left out if nobody vouches for it.
+    /// The principal of that owner; omitted if the owner is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     pub fencing_token: u64,
@@ -274,7 +274,7 @@ pub struct Holder {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Waiter {
     pub owner_id: String,
-    /// The principal of that owner; left out if nobody vouches for it.
+    /// The principal of that owner; omitted if the owner is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// Its position in the queue; 1 is next.
@@ -318,7 +318,7 @@ pub struct Revoked {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct RevokedLease {
     pub owner_id: String,
-    /// The principal of that owner; left out if nobody vouches for it.
+    /// The principal of that owner; omitted if the owner is not authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     pub fencing_token: u64,

@@ -32,7 +32,7 @@ pub struct TerraformState {
     pub state: String,
     /// What it is now.
     pub latest: StateVersion,
-    /// Who has its lock; `null`: nobody.
+    /// The holder of the lock; `null` if it is free.
     pub locked_by: Option<String>,
 }
 

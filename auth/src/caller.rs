@@ -421,4 +421,4 @@ impl Caller {
     }
 }
 
-const NO_LONGER: &str = "the credential is not valid any more: it was revoked or has expired";
+const NO_LONGER: &str = "the credential is no longer valid: it was revoked or has expired";

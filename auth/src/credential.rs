@@ -112,7 +112,7 @@ pub(super) fn of_certificate(
 pub(super) const UNKNOWN_KEY: Bad = "unknown API key";
 
 /// The error for a Basic credential that carries no API key and was not checked by a proxy.
-pub(super) const NO_KEY: Bad = "a Basic credential was sent, but its password is no API key";
+pub(super) const NO_KEY: Bad = "the Basic credential's password is not an API key";
 
 #[cfg(test)]
 mod tests {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_could_read_in_two_ways_is_nobodys() {
+    fn an_ambiguous_credential_identifies_no_principal() {
         let huge = format!("Bearer lh_a_{}", "b".repeat(9000));
         for values in [
             &["Bearer lh_a_b", "Bearer lh_a_b"][..],

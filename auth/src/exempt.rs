@@ -24,7 +24,7 @@ impl Caller {
         Permitted::new(read)
     }
 
-    /// The same for several locks.
+    /// Permits reading several locks for the audit files.
     pub fn audit_locks<A: Exempt<purpose::AuditRecord>>(&self, read: A) -> Permitted<A> {
         Permitted::new(read)
     }

@@ -344,7 +344,7 @@ impl Gate {
         taken.map_err(|late| {
             let (who, line) = (who.name(), quota.line);
             let why = format!(
-                "too many requests of {who}: {n} a second allowed (quota in auth-file, line {line})"
+                "too many requests of {who}; limit: {n} per second (quota in auth-file, line {line})"
             );
             Denied::TooOften(late.why(why), late.wait())
         })
@@ -358,7 +358,7 @@ impl Gate {
         let taken = on.failures.take(peer(from), now, n, Duration::from_secs(60));
         taken.map_err(|late| {
             let why = format!(
-                "too many credentials from this address were wrong: {n} a minute allowed (auth-failures-per-minute)"
+                "too many wrong credentials from this address; limit: {n} per minute (auth-failures-per-minute)"
             );
             Denied::TooOften(late.why(why), late.wait())
         })
@@ -371,7 +371,7 @@ impl Gate {
         let taken = on.lookups.take(peer(from), now, n, Duration::from_secs(60));
         taken.map_err(|late| {
             let why = format!(
-                "too many tokens from this address had to be asked for: {n} a minute allowed (auth-lookups-per-minute)"
+                "too many token lookups from this address; limit: {n} per minute (auth-lookups-per-minute)"
             );
             Doubt::TooOften(late.why(why), late.wait())
         })

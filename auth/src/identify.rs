@@ -125,7 +125,7 @@ fn same(one: Option<Principal>, other: Option<Principal>) -> Result<Option<Princ
         (Some(one), Some(other)) if one.name() != other.name() => {
             let (one, other) = (one.name().escape_debug(), other.name().escape_debug());
             Err(Denied::Unauthenticated(format!(
-                "two credentials were sent, of {one} and of {other}; send one"
+                "two credentials were sent, of {one} and of {other}; send only one"
             )))
         }
         (one, other) => Ok(one.or(other)),

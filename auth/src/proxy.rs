@@ -36,7 +36,7 @@ pub(super) fn user(
     // A name of blanks only would look like an empty name.
     let is_nothing = NOTHING.contains(&user.trim());
     if is_nothing || user.len() > NAME_BYTES_MAX || user.contains(char::is_control) {
-        return Err("the proxy names nobody (user-header)");
+        return Err("the proxy sends no user (user-header)");
     }
     let groups = match &proxy.groups_header {
         Some(name) => only(headers, name)?.unwrap_or_default(),
@@ -79,7 +79,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
         (Some(value), None) => str::from_utf8(value.as_bytes())
             .map(|value| Some(trimmed(value)))
             .map_err(|_| "a header of the proxy is not text"),
-        (Some(_), Some(_)) => Err("a header of the proxy is there twice"),
+        (Some(_), Some(_)) => Err("a proxy header appears twice"),
     }
 }
 

@@ -19,10 +19,10 @@ const FORGET_EVERY: Duration = Duration::from_millis(100);
 
 /// A rate limiter for many clients, each with a separate limit.
 pub(crate) struct Rates<K> {
-    remembered: Mutex<Remembered<K>>,
+    remembered: Mutex<DueTimes<K>>,
 }
 
-struct Remembered<K> {
+struct DueTimes<K> {
     /// When each client's next request is due.
     due: HashMap<K, Timestamp>,
     /// The next search for clients whose time has passed happens after this.
@@ -59,7 +59,7 @@ impl Late {
 
 impl<K> Default for Rates<K> {
     fn default() -> Self {
-        let remembered = Remembered { due: HashMap::new(), forget_at: Timestamp::default() };
+        let remembered = DueTimes { due: HashMap::new(), forget_at: Timestamp::default() };
         Self { remembered: Mutex::new(remembered) }
     }
 }
@@ -77,7 +77,7 @@ impl<K: Eq + Hash> Rates<K> {
         let interval = (period.as_nanos() / u128::from(n.max(1))) as u64;
         let period = period.as_nanos() as u64;
         let mut remembered = lock(&self.remembered);
-        let Remembered { due, forget_at } = &mut *remembered;
+        let DueTimes { due, forget_at } = &mut *remembered;
         if due.len() >= REMEMBERED_MAX && !due.contains_key(&key) {
             if *forget_at <= now {
                 due.retain(|_, at| *at > now);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_makes_others_wait_and_lets_nobody_by() {
+    fn a_full_table_delays_all_further_clients() {
         let rates = Rates::default();
         for n in 0..REMEMBERED_MAX {
             assert_eq!(rates.take(n, at(0), 2, SECOND), Ok(()));

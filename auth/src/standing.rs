@@ -16,11 +16,11 @@ pub(super) struct Standing {
     /// identifies the caller.
     pub(super) certified_by: Option<Arc<str>>,
     /// `None`: authentication is off and every caller has full access.
-    by: Option<By>,
+    by: Option<Authorization>,
 }
 
 #[derive(Debug)]
-struct By {
+struct Authorization {
     authority: Arc<Authority>,
     /// Indexes of the rules that apply to the principal.
     rules: Box<[usize]>,
@@ -39,7 +39,7 @@ impl Standing {
         certified_by: Option<Arc<str>>,
     ) -> Arc<Self> {
         let (rules, quota) = (authority.about(&principal), authority.quota_of(&principal));
-        let by = Some(By { authority, rules, quota });
+        let by = Some(Authorization { authority, rules, quota });
         Arc::new(Self { principal, certified_by, by })
     }
 

@@ -16,11 +16,10 @@ use super::{Caller, Denied, Principal, mac};
 /// The request header that carries a ticket. Not `Authorization`, which the client might use for its own credential.
 pub const HEADER: &str = "x-leasehold-ticket";
 
-const UNKNOWN: &str = "the ticket of this transfer is not of this server, or of before its last restart; ask for the \
-                       transfer again";
-const OVER: &str = "the ticket of this transfer has expired; ask for the transfer again";
-const OTHERS: &str =
-    "the ticket of this transfer was given to somebody else, or for something else";
+const UNKNOWN: &str = "the ticket of this transfer is from another server, or from before the last restart; request \
+    the transfer again";
+const OVER: &str = "the ticket of this transfer has expired; request the transfer again";
+const OTHERS: &str = "the ticket of this transfer is for another client or another transfer";
 
 /// The key that signs tickets. Every process generates its own, so a restart invalidates all tickets.
 pub(super) struct Seal([u8; 32]);
@@ -36,13 +35,13 @@ impl Seal {
         mac
     }
 
-    fn sign(&self, claims: &Claims) -> Option<String> {
+    fn sign(&self, claims: &TicketClaims) -> Option<String> {
         let claims = URL_SAFE_NO_PAD.encode(serde_json::to_vec(claims).ok()?);
         let signature = URL_SAFE_NO_PAD.encode(self.of(&claims).finalize().into_bytes());
         Some(format!("{claims}.{signature}"))
     }
 
-    fn open(&self, ticket: &str) -> Option<Claims> {
+    fn open(&self, ticket: &str) -> Option<TicketClaims> {
         let (claims, signature) = ticket.split_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         self.of(claims).verify_slice(&signature).ok()?;
@@ -52,7 +51,7 @@ impl Seal {
 
 /// The content of a ticket.
 #[derive(Serialize, Deserialize)]
-struct Claims {
+struct TicketClaims {
     /// The operation the ticket is for.
     scope: String,
     /// Expiry, in nanoseconds of lock time.
@@ -68,7 +67,7 @@ impl Caller {
     pub fn ticket(&self, scope: &str, ttl: Span, clock: &LockClock) -> Option<String> {
         let who = self.principal();
         let gate = self.authority().filter(|_| !who.is_anonymous())?.gate()?;
-        gate.seal()?.sign(&Claims {
+        gate.seal()?.sign(&TicketClaims {
             scope: scope.to_owned(),
             until: (clock.now() + ttl).as_nanos(),
             name: who.name().to_string(),
@@ -93,7 +92,7 @@ impl Caller {
         if clock.now() >= Timestamp::from_nanos(claims.until) {
             return Err(denied(OVER));
         }
-        let Claims { name, groups, credential, ends_ms, .. } = claims;
+        let TicketClaims { name, groups, credential, ends_ms, .. } = claims;
         let groups = groups.into_iter().map(Into::into).collect();
         let principal = Principal::until(name.into(), groups, credential.into(), ends_ms);
         let caller = self.as_principal(principal, clock.wall_ms());
@@ -105,8 +104,8 @@ impl Caller {
 mod tests {
     use super::*;
 
-    fn claims() -> Claims {
-        Claims {
+    fn claims() -> TicketClaims {
+        TicketClaims {
             scope: "upload a".into(),
             until: 7,
             name: "key:ci".into(),
@@ -123,7 +122,7 @@ mod tests {
         let opened = seal.open(&ticket).unwrap();
         assert_eq!((&*opened.scope, &*opened.name, opened.until), ("upload a", "key:ci", 7));
         assert!(other.open(&ticket).is_none(), "another server's");
-        let forged = seal.sign(&Claims { name: "key:admin".into(), ..claims() }).unwrap();
+        let forged = seal.sign(&TicketClaims { name: "key:admin".into(), ..claims() }).unwrap();
         let (said, _) = forged.split_once('.').unwrap();
         let (_, signature) = ticket.split_once('.').unwrap();
         for wrong in ["", ".", "x", &format!("{said}.{signature}"), &format!("{ticket}x"), said] {

@@ -19,7 +19,7 @@ pub struct Trail {
     is_audited: bool,
     /// How the change log identifies the request; `None` if changes are not logged.
     logged: Option<Logged>,
-    seen: Mutex<Seen>,
+    seen: Mutex<RequestFacts>,
 }
 
 /// How the change log identifies a request.
@@ -39,7 +39,7 @@ pub fn are_changes_logged() -> bool {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct RequestFacts {
     rule: Option<Arc<str>>,
     route: Option<Arc<str>>,
     denied: Option<(Right, LockKey)>,

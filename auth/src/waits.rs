@@ -16,10 +16,10 @@ const SPARE: usize = 1000;
 
 /// The principals of waiting leases, kept in memory. After a restart only the names in the journal are known.
 #[derive(Default)]
-pub(super) struct Waits(Mutex<Known>);
+pub(super) struct Waits(Mutex<WaitingCredentials>);
 
 #[derive(Default)]
-struct Known {
+struct WaitingCredentials {
     by: HashMap<LeaseNumber, Principal>,
     /// Number of entries after the last cleanup.
     n_cleared: usize,

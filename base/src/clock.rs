@@ -195,7 +195,7 @@ impl LockClock {
         let is_known = last.boot_id == self.boot_id;
         let passed = boottime.checked_sub(last.boottime).filter(|_| is_known);
         if is_known && passed.is_none() {
-            tracing::warn!("time since boot went backwards; lock time stands still for once");
+            tracing::warn!("time since boot went backwards; lock time stands still once");
         }
         let now = last.lock_time + Span::from_nanos(passed.unwrap_or(0));
         self.ahead.store(now.as_nanos().wrapping_sub(boottime) as i64, Relaxed);

@@ -3,6 +3,7 @@
 pub mod calendar;
 pub mod clock;
 pub mod complaint;
+pub mod duration;
 pub mod exposure;
 pub mod host;
 #[doc(hidden)]

@@ -37,9 +37,9 @@ pub fn beside(path: &Path) -> io::Result<()> {
 /// is checked.
 pub fn folder(path: &Path) -> Result<(), String> {
     let why = |at: &Path, error: io::Error| match error.kind() {
-        ErrorKind::NotADirectory => format!("{} is a file, not a folder", at.display()),
+        ErrorKind::NotADirectory => format!("{} is a file, not a directory", at.display()),
         _ if at == path => format!("{}: {error}", at.display()),
-        _ => format!("{} cannot be made: {}: {error}", path.display(), at.display()),
+        _ => format!("cannot create {}: {}: {error}", path.display(), at.display()),
     };
     let absolute = std::path::absolute(path).map_err(|error| why(path, error))?;
     let mut above = absolute.ancestors().filter(|path| path.symlink_metadata().is_ok());
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(std::fs::read(path("plain")).expect("a file"), b"text");
         for below in ["plain", "plain/below"] {
             let why = folder(&path(below)).expect_err("a file is in the way");
-            assert!(why.ends_with("plain is a file, not a folder"), "{why}");
+            assert!(why.ends_with("plain is a file, not a directory"), "{why}");
         }
         assert!(file(here.path()).is_err(), "a folder is no file");
         for (to, is_fine) in [("not-there-yet", true), ("none/new", false)] {

@@ -66,7 +66,7 @@ pub fn drawn_from<T>(source: impl FnMut(&mut [u8]) + 'static, work: impl FnOnce(
 /// random numbers.
 fn fill(bytes: &mut [u8]) {
     if let Err(error) = getrandom::fill(bytes) {
-        panic!("the system gives no random numbers: {error}");
+        panic!("the system provides no random numbers: {error}");
     }
 }
 

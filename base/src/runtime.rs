@@ -29,8 +29,7 @@ mod tests {
 
     use super::*;
 
-    /// Threads in addition to the workers: the main thread, those of the store and of etcd, and their blocking
-    /// threads.
+    /// Threads in addition to the workers: the main thread, those of the store, and their blocking threads.
     const OTHERS: usize = 40;
 
     /// Without the limit, each task would get its own thread as long as no thread has ended.

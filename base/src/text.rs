@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Returns whether a character is invisible or changes how the characters beside it are shown. Such a character could
+/// Returns whether a character is invisible or changes how neighboring characters are shown. Such a character could
 /// make two different names look the same. Characters that join letters are allowed, because some scripts need them.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()

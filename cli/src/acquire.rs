@@ -28,16 +28,16 @@ Examples:
   leasehold acquire nightly --ttl 10m
   leasehold acquire nightly --ttl 10m --wait 30 --json
 
-In a script, so that a refusal is not missed:
+In a script, stop if the lock is not acquired:
   lease=$(leasehold acquire nightly --ttl 10m --env) || exit
   eval \"$lease\"
-  ...                # leasehold renew --ttl 10m, in time
+  ...                # before the TTL ends: leasehold renew --ttl 10m
   leasehold release
 
-To hold a lock for as long as a command runs, use `leasehold run`: it renews, and ends the command if the lock
-is lost.
+To hold a lock while a command runs, use `leasehold run`: it renews the lease, and ends the command if the lock is
+lost.
 
-Exit status: 0 it is yours; 1 another owner holds it; 68 the server cannot be reached; see
+Exit status: 0 the lock is acquired; 1 another owner holds it; 68 the server cannot be reached; see
 docs/reference/errors.md for the rest.";
 
 /// Acquire a lock and leave it held.
@@ -124,15 +124,15 @@ async fn unseen(
     acquired: Acquired,
     failure: Failure,
 ) -> Failure {
-    let given_back = tokio::time::timeout(LEAVE_MAX, give_back(client, args, acquired)).await;
+    let released = tokio::time::timeout(LEAVE_MAX, give_back(client, args, acquired)).await;
     if failure.why.is_empty() {
         return failure;
     }
     let lock = plain(&args.lock);
-    failure.and(&match given_back {
-        Ok(Ok(())) => format!(": the answer could not be written, so {lock} was released"),
+    failure.and(&match released {
+        Ok(Ok(())) => format!(": could not write the result, so {lock} was released"),
         _ => {
-            format!(": the answer could not be written; {lock} was not released and will expire")
+            format!(": could not write the result; {lock} was not released and will expire")
         }
     })
 }
@@ -230,7 +230,7 @@ fn show(args: &AcquireArgs, acquired: &Acquired) -> Result<(), Failure> {
     let left = expires_in_ms.map_or("indefinitely".into(), |ms| glance(Duration::from_millis(ms)));
     let [lock, owner, lease_id] = [lock_name, owner_id, lease_id].map(|text| plain(text));
     print(&format!(
-        "{lock} is yours\n  owner     {owner}\n  lease id  {lease_id}\n  token     {token}\n  left      {left}"
+        "{lock} is acquired\n  owner     {owner}\n  lease id  {lease_id}\n  token     {token}\n  left      {left}"
     ))
 }
 

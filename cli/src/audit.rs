@@ -26,9 +26,9 @@ Examples:
   leasehold audit --audit-file audit.log --outcome forbidden --follow
   leasehold audit --audit-file audit.log --principal key:ci --json | jq -r .lock
 
-It reads the audit file, the files of operators (.admin) and refusals (.refusals, .unknown) next to it, and the rotated
-files of each, in order of time, even while the server runs. --principal matches the principal that acted and the
-principal of the lease. Fields under `claimed` are unverified: the client sent them.";
+The command reads the audit file, the operator file (.admin) and the refusal files (.refusals, .unknown) next to it,
+and the rotated files of each, in order of time. The server can be running. --principal matches the principal that
+acted and the principal of the lease. Fields under `claimed` come from the client and are not verified.";
 
 /// Show the entries of the audit files.
 #[derive(Args, Debug)]

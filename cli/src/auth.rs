@@ -43,7 +43,7 @@ fn init(auth_file: &Path, output: OutputArgs) -> Result<(), Failure> {
     let keys = key_file::folder(auth_file).join(KEYS);
     for file in [auth_file, keys.as_path()] {
         if file.exists() {
-            return Err(Failure::from(format!("{} is there already", file.display())));
+            return Err(Failure::from(format!("{} exists already", file.display())));
         }
     }
     let key = NewKey::draw();
@@ -57,7 +57,7 @@ fn init(auth_file: &Path, output: OutputArgs) -> Result<(), Failure> {
         }))
     } else {
         print(&format!(
-            "wrote {shown_file} and {shown_keys}\nthe key of key:admin, shown only now:\n{}",
+            "wrote {shown_file} and {shown_keys}\nthe API key of key:admin, shown only once:\n{}",
             key.text
         ))
     };
@@ -72,7 +72,8 @@ fn init(auth_file: &Path, output: OutputArgs) -> Result<(), Failure> {
 
 fn file() -> String {
     format!(
-        "# Who may do what. The server looks at it every two seconds; `leasehold check-config --auth-file` checks it.\n\
+        "# Access rules. The server rereads this file every two seconds; `leasehold check-config --auth-file` checks \
+         it.\n\
          # Rights: read, acquire, revoke, files-read, files-write, admin. Only a * at the end of a name is special.\n\
          version = 1\n\
          key-files = [\"{KEYS}\"]\n{}",

@@ -136,8 +136,7 @@ fn restored(args: &RestoreArgs) -> Result<(), Failure> {
         return print_json(&json!({"data": data.to_string(), "backup": backup.to_string()}));
     }
     print(&format!(
-        "{data} is restored from {backup}\n\
-         its first start will end whatever was held, and hand out nothing twice"
+        "restored {data} from {backup}\nits first start ends all leases; no fencing token is granted twice"
     ))
 }
 
@@ -148,8 +147,8 @@ fn restored_there(args: &RestoreArgs, store: &Location) -> Result<(), Failure> {
         return print_json(&json!({"store": store, "backup": backup.to_string()}));
     }
     print(&format!(
-        "{store} is restored from {backup}\n\
-         whatever was held has ended, and nothing is handed out twice; servers can lead it at once"
+        "restored {store} from {backup}\nall leases have ended; no fencing token is granted twice; servers can lead \
+         immediately"
     ))
 }
 
@@ -168,7 +167,7 @@ fn verified(args: &VerifyArgs) -> Result<(), Failure> {
             ("data", data.display().to_string(), sqlite::verify(&data).map_err(failed)?)
         }
         None => {
-            let why = "what to check is required: a data folder or a backup, or --store (LEASEHOLD_STORE)";
+            let why = "a data directory, a backup or --store (LEASEHOLD_STORE) is required";
             return Err(Failure::new(USAGE, why));
         }
     };
@@ -201,7 +200,7 @@ fn show(
     let is = if report.is_backup { " (a backup)" } else { "" };
     let rest = if kind == "store" { "not in the snapshot" } else { "to fold" };
     let mut lines = vec![
-        format!("{what} is sound{is}"),
+        format!("{what} is intact{is}"),
         format!("  journal   {} records {rest}, the last is {}", report.n_records, report.seq),
         format!("  locks     {} ({} idle)", counts.n_locks, counts.n_idle),
         format!(
@@ -211,11 +210,11 @@ fn show(
         format!("  sessions  {}", counts.n_sessions),
     ];
     if let Some(moved_to) = &report.moved_to {
-        lines.push(format!("  closed    it has moved to {}", plain(moved_to)));
+        lines.push(format!("  closed    the store has moved to {}", plain(moved_to)));
     }
     if report.is_rewound {
         lines.push(
-            "  rewound   etcd was rolled back to an earlier state: no server leads before a restore"
+            "  rewound   the store was rolled back to an earlier state: no server can lead until a restore"
                 .into(),
         );
     }
@@ -238,7 +237,7 @@ fn meant(data: Option<&PathBuf>, store: Option<&Location>) -> Result<Option<Addr
     store.map(|store| Some(Address::Shared(store))).map_err(wrong)
 }
 
-/// Returns the data directory of a server without any such setting.
+/// Returns the data directory that a server uses by default.
 fn usual() -> Address {
     Address::Folder(std::env::var_os(DATA).map_or_else(|| "./leasehold-data".into(), PathBuf::from))
 }

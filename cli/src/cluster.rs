@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use leasehold_server::cluster::{self, Location};
 use leasehold_store::Error;
-use leasehold_store::etcd::Operator;
+use leasehold_store::shared::Operator;
 use leasehold_store::status::{Status, Unreached, Unreadable};
 use serde_json::{Value, json};
 
@@ -25,13 +25,13 @@ pub(crate) struct ClusterArgs {
 #[derive(Subcommand)]
 enum ClusterCommand {
     /// Show the leader, the followers and how far behind they are, what is paused or drained, and the health of etcd.
-    Status(StoreArgs),
+    Status(ClusterStoreArgs),
     /// Make the leader hand over to another server. It does not lead again for 10 seconds.
-    StepDown(StoreArgs),
+    StepDown(ClusterStoreArgs),
     /// Make a server give up leadership and refuse new connections until it is resumed. It keeps following.
     Drain(NodeArgs),
     /// Prevent servers from becoming leader, for maintenance of etcd. The current leader continues.
-    Pause(StoreArgs),
+    Pause(ClusterStoreArgs),
     /// Undo a pause, or the drain of a server.
     Resume(ResumeArgs),
     /// Remove a server that will not come back.
@@ -39,7 +39,7 @@ enum ClusterCommand {
 }
 
 #[derive(Args)]
-struct StoreArgs {
+struct ClusterStoreArgs {
     /// Store of the cluster: etcd://HOST:PORT,HOST:PORT/PREFIX.
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Location,
@@ -54,7 +54,7 @@ struct NodeArgs {
     /// Name of the server (node-name).
     node: String,
     #[command(flatten)]
-    store: StoreArgs,
+    store: ClusterStoreArgs,
 }
 
 #[derive(Args)]
@@ -62,7 +62,7 @@ struct ResumeArgs {
     /// Server whose drain to undo [default: undo the pause of the cluster]
     node: Option<String>,
     #[command(flatten)]
-    store: StoreArgs,
+    store: ClusterStoreArgs,
 }
 
 #[derive(Args)]
@@ -72,7 +72,7 @@ pub(crate) struct UpgradeArgs {
     #[arg(long, required = true)]
     finish: bool,
     #[command(flatten)]
-    store: StoreArgs,
+    store: ClusterStoreArgs,
 }
 
 pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
@@ -80,51 +80,51 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
         ClusterCommand::Status(args) => told(args.output, status(args)),
         ClusterCommand::StepDown(args) => args.done(|operator| {
             if operator.clear_seat()? {
-                let words = "no server was renewing the leader key: it is deleted, and a server can lead again";
+                let words = "deleted a stale leader key; a server can take over now";
                 return Ok((json!({"stepping_down": null, "deleted": "leader"}), words.into()));
             }
             let node = operator.step_down()?;
-            let mut words = format!("{node} gives up the lead within a second");
+            let mut words = format!("{node} hands over within a second");
             let status = operator.look()?;
             if status.paused {
                 words.push_str("; no server takes over, because the cluster is paused (leasehold cluster resume)");
             } else if status.is_alone(&node) {
-                words.push_str(". No other server could lead: there is no leader for 10 seconds");
+                words.push_str(". No other server can lead: the cluster has no leader for 10 seconds");
             }
             Ok((json!({"stepping_down": node}), words))
         }),
         ClusterCommand::Drain(NodeArgs { node, store }) => store.done(|operator| {
             operator.drain(node)?;
             let mut words = format!(
-                "{node} leads no more and takes no new connections; leasehold cluster resume {node} undoes it"
+                "{node} no longer leads or accepts connections; to undo, run leasehold cluster resume {node}"
             );
             if operator.look()?.is_alone(node) {
-                words.push_str(". No other server is there that could lead");
+                words.push_str(". No other server can lead");
             }
             Ok((json!({"drained": node}), words))
         }),
         ClusterCommand::Pause(args) => args.done(|operator| {
             operator.pause()?;
             let now = match operator.look()?.leader {
-                Some(leader) => format!("{}, which leads, goes on", leader.node),
-                None => "there is no leader at present, and that stays so".into(),
+                Some(leader) => format!("the leader {} continues", leader.node),
+                None => "the cluster has no leader and stays without one".into(),
             };
-            let words = format!("no server takes the lead; {now}. leasehold cluster resume undoes it");
+            let words = format!("no server can become leader; {now}. To undo, run leasehold cluster resume");
             Ok((json!({"paused": true}), words))
         }),
         ClusterCommand::Resume(ResumeArgs { node, store }) => store.done(|operator| {
             let was_there = operator.resume(node.as_deref())?;
             let words = match (node, was_there) {
-                (Some(node), true) => format!("{node} may lead and takes connections again"),
+                (Some(node), true) => format!("{node} can lead and accepts connections again"),
                 (Some(node), false) => format!("{node} was not drained"),
-                (None, true) => "the servers go on as before".into(),
+                (None, true) => "servers can become leader again".into(),
                 (None, false) => "the servers were not paused".into(),
             };
             Ok((json!({"resumed": was_there}), words))
         }),
         ClusterCommand::ForgetNode(NodeArgs { node, store }) => store.done(|operator| {
             operator.forget(node)?;
-            let words = format!("{node} is forgotten; if it still runs, it is back within seconds");
+            let words = format!("removed {node}; if it still runs, it registers again within seconds");
             Ok((json!({"forgotten": node}), words))
         }),
     }
@@ -134,18 +134,18 @@ pub(crate) fn upgrade(args: &UpgradeArgs) -> Result<(), Failure> {
     args.store.done(|operator| {
         let (from, to) = operator.finish_upgrade()?;
         let words = match from == to {
-            true => format!("there is nothing to finish: the store has format {to}"),
-            false => format!("the store has format {to} now (it had {from})"),
+            true => format!("nothing to finish: the store already has format {to}"),
+            false => format!("the store now has format {to}; before: {from}"),
         };
         Ok((json!({"format": to, "from": from}), words))
     })
 }
 
-impl StoreArgs {
+impl ClusterStoreArgs {
     fn operate<T>(&self, work: impl FnOnce(&Operator) -> Result<T, Error>) -> Result<T, Failure> {
         let reach = || {
-            let remote = cluster::reach(&self.etcd.access(self.store.clone()))?;
-            work(&Operator::new(remote, &self.store.prefix))
+            let backend = cluster::reach(&self.etcd.access(self.store.clone()))?;
+            work(&Operator::new(backend))
         };
         reach().map_err(|error| Failure::from(error.to_string()))
     }
@@ -163,7 +163,7 @@ impl StoreArgs {
     }
 }
 
-fn status(args: &StoreArgs) -> Result<(), Failure> {
+fn status(args: &ClusterStoreArgs) -> Result<(), Failure> {
     let status = args.operate(Operator::status)?;
     if args.output.json {
         return print_json(&status);
@@ -171,11 +171,11 @@ fn status(args: &StoreArgs) -> Result<(), Failure> {
     print(&shown(args, &status))
 }
 
-fn shown(args: &StoreArgs, status: &Status) -> String {
+fn shown(args: &ClusterStoreArgs, status: &Status) -> String {
     let Status { head, snapshot, format, generation, .. } = status;
     let mut lines = vec![
         format!("store     {} (format {format}, generation {generation:x})", args.store),
-        format!("journal   the last record is {head}; in the snapshot: up to {snapshot}"),
+        format!("journal   last record {head}; the snapshot ends at {snapshot}"),
     ];
     lines.push(match &status.leader {
         Some(leader) => {
@@ -184,12 +184,10 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         None => "leader    none".into(),
     });
     if status.paused {
-        lines.push("paused    no server takes the lead (leasehold cluster resume)".into());
+        lines.push("paused    no server can become leader (leasehold cluster resume)".into());
     }
     if status.rewound {
-        lines.push(
-            "rewound   etcd was rolled back to an earlier state: leasehold restore --store".into(),
-        );
+        lines.push("rewound   the store was rolled back; run leasehold restore --store".into());
     }
     if let Some(moved_to) = &status.moved_to {
         lines.push(format!("closed    the store has moved to {moved_to}"));
@@ -212,7 +210,7 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         let formats: Vec<_> = node.formats.iter().map(u32::to_string).collect();
         let behind = match (status.records_behind(node), status.seconds_behind(node)) {
             (n, None | Some(0)) => n.to_string(),
-            (n, Some(seconds)) => format!("{n} ({seconds} s)"),
+            (n, Some(seconds)) => format!("{n} ({seconds}s)"),
         };
         let (name, address, version) = (&node.node, &node.address, &node.version);
         let cells = [name.clone(), address.clone(), version.clone(), formats.join(","), behind];
@@ -220,7 +218,7 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         nodes.row([a, b, c, d, e, state]);
     }
     let mut etcd = Table::new(["ETCD", "VERSION", "IN USE", "FILE", "ALARMS"]);
-    for member in &status.etcd {
+    for member in &status.members {
         let alarms = member.error.clone().unwrap_or_else(|| member.alarms.join(", "));
         let [in_use, file] = [member.bytes_in_use, member.bytes].map(megabytes);
         etcd.row([member.endpoint.clone(), member.version.clone(), in_use, file, alarms]);

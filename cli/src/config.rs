@@ -213,7 +213,7 @@ impl Args {
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { grace, limits, .. } = self;
         if self.data.as_os_str().as_encoded_bytes().starts_with(b"etcd:") {
-            return Err("--data: must be a folder; a store in etcd is given by --store".into());
+            return Err("--data: must be a directory; for a store in etcd, use --store".into());
         }
         if grace.0 > limits.grace_max.0 {
             return Err(format!(
@@ -250,7 +250,7 @@ impl Args {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
         }
         if self.leases_namespace_prefix.len() >= limits.namespace_bytes_max {
-            return Err("--leases-namespace-prefix: leaves no room for a tenant".into());
+            return Err("--leases-namespace-prefix: too long; no tenant name fits".into());
         }
         let is_namespace = |name: &str| (1..=limits.namespace_bytes_max).contains(&name.len());
         let namespaces = [
@@ -322,6 +322,7 @@ impl Args {
     }
 
     /// Returns the settings of the protocols.
+    #[allow(clippy::needless_update, reason = "a build for tests has one protocol more")]
     fn dialect(&self) -> dialect::Options {
         dialect::Options {
             native: dialect::native::Options { namespace: self.locks_namespace.as_str().into() },
@@ -351,6 +352,7 @@ impl Args {
             terraform: self.terraform.options(),
             lfs: self.lfs.options(),
             dav: self.dav.options(),
+            ..dialect::Options::default()
         }
     }
 }

@@ -95,14 +95,14 @@ impl ServerArgs {
                 Ok(Err(error @ Error::Untrusted(_))) => return Err(error.into()),
                 Ok(_) => return Ok(()),
                 Err(_) => Error::Unreachable(format!(
-                    "{}: no answer within {within:?}. Is this the right address?",
+                    "{}: no response within {within:?}. Is this the right address?",
                     self.url
                 )),
             };
             if asked_at.elapsed() + pause >= within {
                 return Err(match error {
                     Error::Broken(_) => Error::Unreachable(format!(
-                        "{}: no answer in HTTP. Is this a Leasehold server, and is the URL to begin with https://?",
+                        "{}: not an HTTP response. Is this a Leasehold server? Should the URL start with https://?",
                         self.url
                     )),
                     error => error,
@@ -161,9 +161,7 @@ impl ServerArgs {
         let why = |error| Failure::new(USAGE, format!("{}: {error}", file.display()));
         let key = std::fs::read_to_string(file).map_err(why)?;
         match key.trim() {
-            "" => {
-                Err(Failure::new(USAGE, format!("{}: there is no API key in it", file.display())))
-            }
+            "" => Err(Failure::new(USAGE, format!("{}: contains no API key", file.display()))),
             key => Ok(Some(key.into())),
         }
     }

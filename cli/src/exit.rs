@@ -86,28 +86,28 @@ const STATUSES: [Status; 19] = [
     of(
         &["doctor"],
         "1",
-        "Something has to be changed; with --strict, also if there are only warnings.",
+        "Something has to be changed; with --strict, even if there are only warnings.",
     ),
     all("1", "An error without its own status."),
     all("64", "Invalid usage, including values that the server rejects."),
-    asking("68", "The server cannot be reached, or cannot answer now."),
+    asking("68", "The server cannot be reached, or is unavailable."),
     of(&["run"], "69", "The command cannot be started."),
-    of(&["load"], "70", "A promise was broken."),
+    of(&["load"], "70", "The server broke a guarantee."),
     all("71", "The system refused something, such as another process."),
     of(
         &["run", "acquire", "renew", "release", "session"],
         "75",
-        "The lock was lost: the lease or the session is over.",
+        "The lock was lost: the lease or the session has ended.",
     ),
     asking("76", "The server rejected the request, or is not a Leasehold server."),
     asking("77", "Unauthenticated or forbidden."),
     of(&["check-config"], "77", "With --as: the principal lacks that right."),
     of(&["run"], "124", "The command took longer than --at-most."),
-    of(&["run"], "128+N", "The command was ended by signal N."),
+    of(&["run"], "128+N", "Signal N ended the command."),
 ];
 
 /// The last status: every command that prints can exit with it.
-const UNREAD: Status = all("141", "The reader of the output has closed it.");
+const UNREAD: Status = all("141", "The reader of the output closed the pipe.");
 
 const fn all(status: &'static str, meaning: &'static str) -> Status {
     Status { status, meaning, whose: Whose::All }
@@ -214,7 +214,7 @@ impl From<Error> for Failure {
         match error {
             Error::Unreachable(_) => why += " (--url, LEASEHOLD_URL)",
             Error::Foreign { .. } => {
-                why += ". Is another server or a proxy at this address? (--url, LEASEHOLD_URL)";
+                why += ". Is this address another server or a proxy? (--url, LEASEHOLD_URL)";
             }
             _ => {}
         }

@@ -25,7 +25,7 @@ Examples:
 
 The newest event comes first. The server keeps history for --history-age-max and --history-bytes-max.
 
-Exit status: 0; 68 the server could not be reached.";
+Exit status: 0; 68 the server cannot be reached.";
 
 /// Show the history of locks, newest event first.
 #[derive(Args, Debug)]

@@ -25,5 +25,5 @@ pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
     if args.output.json {
         return print_json(&json!({"created": true, "store": store}));
     }
-    print(&format!("made a store at {store}"))
+    print(&format!("created a store at {store}"))
 }

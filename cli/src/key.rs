@@ -40,9 +40,9 @@ enum KeyCommand {
     /// Remove a key from the key file. With an admin's credential (LEASEHOLD_API_KEY or a client certificate), wait
     /// until the server has read the change.
     #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases\n\n\
-                      A revocation that was not finished, because the server could not be reached for example, \
-                      is finished by the same command again.")]
-    Revoke(Box<RevokeArgs>),
+                      If a revocation could not be finished, for example because the server could not be reached, \
+                      repeat the command.")]
+    Revoke(Box<RevokeKeyArgs>),
 }
 
 #[derive(Args, Debug)]
@@ -84,7 +84,7 @@ struct CreateArgs {
 }
 
 #[derive(Args, Debug)]
-struct RevokeArgs {
+struct RevokeKeyArgs {
     #[command(flatten)]
     file: FileArgs,
     /// All keys of this name.
@@ -114,7 +114,7 @@ pub(crate) fn key(args: &KeyArgs) -> Result<(), Failure> {
 fn create(args: &CreateArgs) -> Result<(), Failure> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-._@/".contains(c);
     if args.name.is_empty() || args.name.len() > 200 || !args.name.chars().all(is_name) {
-        let why = "--name: must be 1 to 200 of letters, digits, and -._@/";
+        let why = "--name: must be 1 to 200 letters, digits or -._@/";
         return Err(Failure::new(USAGE, why));
     }
     if args.expires.is_some_and(|expires| expires.0.as_secs() == 0) {
@@ -140,7 +140,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     if args.print {
         let rule = if rule.is_empty() { rule } else { format!("\n# auth.toml{rule}") };
         return print(&format!(
-            "# keys.toml{entry}{rule}\n# the key, shown only now:\n# {}",
+            "# keys.toml{entry}{rule}\n# the API key, shown only once:\n# {}",
             key.text
         ));
     }
@@ -159,14 +159,14 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     let told = if args.output.json {
         print_json(&shown(None))
     } else {
-        print(&format!("the key of key:{}, shown only now:\n{}", args.name, key.text))
+        print(&format!("the API key of key:{}, shown only once:\n{}", args.name, key.text))
     };
     told.map_err(|failure| match failure.why.as_str() {
         "" => failure,
         why => Failure::new(
             failure.status,
             format!(
-                "{why}: nobody has seen the key that was made; take it back with leasehold key revoke --id {}",
+                "{why}: the new key could not be shown; revoke it with leasehold key revoke --id {}",
                 key.id
             ),
         ),

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_that_is_none_is_named() {
+    fn an_invalid_level_is_named() {
         let fine = ["info", "WARN", "off", "info,leasehold_server=debug", "[span]=debug", "info,"];
         for filter in fine {
             assert_eq!(check(filter), Ok(()), "{filter}");

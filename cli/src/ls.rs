@@ -27,15 +27,15 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 
 const EXAMPLES: &str = "\
 Examples:
-  leasehold ls                       # what is held, reserved or waited for
-  leasehold ls --all deploy/         # and what was: every lock the server remembers
-  leasehold ls --sort left --watch   # again and again, what expires first comes first
-  leasehold ls --full                # nothing cut, every waiter by name
+  leasehold ls                       # locks that are held, reserved or waited for
+  leasehold ls --all deploy/         # also the free locks that the server remembers
+  leasehold ls --sort left --watch   # every 2 s; the lease that expires first at the top
+  leasehold ls --full                # full lines, with all waiters
   leasehold ls --owner worker-1 --json | jq -r .lock_name
 
-With --json there is one object a line, as `leasehold status --json` shows it.
+With --json, each line is one object, as from `leasehold status --json`.
 
-Exit status: 0, also if there are none; 68 the server cannot be reached.";
+Exit status: 0, even if the list is empty; 68 the server cannot be reached.";
 
 /// List locks with their holders, times and waiters.
 #[derive(Args, Debug)]
@@ -181,7 +181,7 @@ impl LsArgs {
 /// Prints the note to standard error, so that a script that counts output lines counts none.
 fn say_none(args: &LsArgs) -> Result<(), Failure> {
     let is_default = !args.all && args.state.is_none();
-    say(if is_default { "none is held (--all shows every lock)" } else { "there are none" });
+    say(if is_default { "no lock is held (--all shows every lock)" } else { "there are no locks" });
     Ok(())
 }
 

@@ -10,6 +10,8 @@ mod ask;
 mod audit;
 mod auth;
 mod backup;
+#[cfg(all(test, target_os = "linux"))]
+mod book;
 #[cfg(feature = "etcd")]
 mod cluster;
 mod completions;
@@ -56,11 +58,11 @@ const EXAMPLES: &str = "\
 Examples:
   leasehold serve                             # the server, on http://127.0.0.1:8080
   leasehold run nightly ./backup.sh           # a command that runs only once at a time
-  leasehold ls                                # who has what, and who waits
+  leasehold ls                                # locks, holders and waiters
   leasehold help acquire
 
-Every command takes its server from --url or LEASEHOLD_URL. docs/reference/cli.md has the rest,
-docs/reference/errors.md every exit status.";
+Every client command uses the server of --url or LEASEHOLD_URL. For details, see docs/reference/cli.md;
+for exit statuses, docs/reference/errors.md.";
 
 /// A lock server: leases with fencing tokens, fair queues, sessions and grace periods.
 #[derive(Parser)]

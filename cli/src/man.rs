@@ -39,7 +39,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     }
     let mut command = &whole;
     for name in &args.command {
-        let unknown = || Failure::new(USAGE, format!("there is no command {name:?}"));
+        let unknown = || Failure::new(USAGE, format!("unknown command {name:?}"));
         command = command.find_subcommand(name).ok_or_else(unknown)?;
     }
     let text = page(command).map_err(|error| Failure::new(SYSTEM, error))?;
@@ -77,7 +77,7 @@ fn page(command: &Command) -> io::Result<String> {
 #[derive(Default)]
 struct Rest {
     examples: Vec<String>,
-    /// What the exit statuses mean for this command.
+    /// The meaning of the exit statuses for this command.
     ending: String,
     notes: Vec<String>,
 }

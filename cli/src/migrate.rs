@@ -51,8 +51,8 @@ fn migrated(args: &MigrateArgs) -> Result<(), Failure> {
         return print_json(&json!({"from": from, "to": to, "migrated": true}));
     }
     print(&format!(
-        "the store of {from} is at {to} now, with its leases, sessions and tokens\n\
-         {from} is closed: no server starts from it. Its history, and content of files and states, stay there"
+        "moved the store of {from} to {to}, with its leases, sessions and tokens\n{from} is closed: no server starts \
+         from it. Its history, files and states stay there"
     ))
 }
 
@@ -67,7 +67,7 @@ fn reopened(args: &ReopenArgs) -> Result<(), Failure> {
     if args.output.json {
         return print_json(&json!({"store": store, "reopened": true}));
     }
-    print(&format!("{store} is open again. Delete the store it had moved to"))
+    print(&format!("reopened {store}; delete the store it had moved to"))
 }
 
 fn home(address: &Address, etcd: &EtcdArgs) -> Home {

@@ -29,10 +29,10 @@ fn recovered(args: &RecoverArgs) -> Result<(), Failure> {
     if !args.accept_loss {
         let data = args.data.display();
         return Err(Failure::from(match sqlite::verify(&args.data) {
-            Ok(_) => format!("{data} is sound: there is nothing to recover"),
+            Ok(_) => format!("{data} is intact: nothing to recover"),
             Err(why) => format!(
-                "{why}\nIf you have a backup, restore it. Otherwise add --accept-loss: what is damaged is given \
-                 up, every lease ends, and no token is handed out twice"
+                "{why}\nIf you have a backup, restore it. Otherwise add --accept-loss: this discards damaged data and \
+                 ends every lease; no fencing token is granted twice"
             ),
         }));
     }
@@ -63,7 +63,7 @@ fn show(args: &RecoverArgs, recovered: &Recovered) -> Result<(), Failure> {
         false => "tokens and numbers only: the tables are damaged".into(),
     };
     let mut lines = vec![
-        format!("{data} is recovered: its server will start"),
+        format!("recovered {data}: its server can start"),
         format!("  damage    {why}"),
         format!("  kept      {kept}"),
     ];
@@ -71,9 +71,9 @@ fn show(args: &RecoverArgs, recovered: &Recovered) -> Result<(), Failure> {
         lines.push(format!("  lost      records {} to {acknowledged_through}", kept_through + 1));
     }
     lines.push(format!(
-        "  ended     {} leases, {} waiting, {} sessions: by the next start",
+        "  ended     {} leases, {} waiting, {} sessions, at the next start",
         ended.n_active, ended.n_waiting, ended.n_sessions
     ));
-    lines.push(format!("  damaged   files are kept in {}", damaged.display()));
+    lines.push(format!("  damaged   files are in {}", damaged.display()));
     print(&lines.join("\n"))
 }

@@ -14,8 +14,8 @@ Examples:
   leasehold release                      # after eval of `leasehold acquire --env`
   leasehold release nightly --lease-id 1.b48e6b1a… --token 1 --owner worker-1
 
-Exit status: 0 it is given back; 75 it was over before, and somebody else may have had the lock meanwhile; 68 the
-server cannot be reached.";
+Exit status: 0 the lease is released; 75 it had ended before, and another client might have held the lock since then;
+68 the server cannot be reached.";
 
 /// Release a lease.
 #[derive(Args, Debug)]
@@ -43,6 +43,6 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<(), Failure> {
         if args.output.json {
             return print_json(&released);
         }
-        print(&format!("{} is given back", plain(&proof.lock)))
+        print(&format!("{} is released", plain(&proof.lock)))
     })
 }

@@ -17,7 +17,7 @@ Examples:
   leasehold renew --ttl 10m              # after eval of `leasehold acquire --env`
   leasehold renew nightly --lease-id 1.b48e6b1a… --token 1 --owner worker-1 --ttl 10m
 
-Exit status: 0 it lasts longer; 75 it is over: stop working; 68 the server cannot be reached.";
+Exit status: 0 the lease is renewed; 75 it has ended: stop working; 68 the server cannot be reached.";
 
 /// Renew a lease.
 #[derive(Args, Debug)]
@@ -52,6 +52,6 @@ pub(crate) fn renew(args: &RenewArgs) -> Result<(), Failure> {
         }
         let left = renewed.expires_in_ms.map(|ms| glance(Duration::from_millis(ms)));
         let lock = plain(&proof.lock);
-        print(&format!("{lock} is yours for {}", left.as_deref().unwrap_or("ever")))
+        print(&format!("{lock} is renewed for {}", left.as_deref().unwrap_or("ever")))
     })
 }

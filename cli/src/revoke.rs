@@ -9,15 +9,15 @@ use crate::exit::{Failure, USAGE};
 use crate::output::{OutputArgs, plain, print, print_json};
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   leasehold revoke nightly --reason 'the host is gone'
   leasehold revoke --owner host-7 --reason 'it died' --dry-run
 
-`leasehold run` ends its command at once. Other holders learn of it with their next renewal and may write until then:
-what the lock protects has to refuse their token. The next in the queue has the lock at once.
+`leasehold run` ends its command immediately. Other holders notice with their next renewal and can write until then,
+so the protected resource must reject their token. The next waiter gets the lock immediately.
 
-Exit status: 0 nobody has it any more, or nobody had; 68 the server cannot be reached, or did not answer: look
-before you try again, somebody else may have the lock by then.";
+Exit status: 0 the lock is no longer held, or was not held; 68 the server cannot be reached, or did not respond: check
+the lock before you try again, because another client might hold it by then.";
 
 /// Revoke the leases of all holders of a lock.
 #[derive(Args, Debug)]
@@ -57,14 +57,10 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
         }
         let lock = plain(lock);
         if revoked.revoked.is_empty() {
-            return print(&format!("nobody had {lock}"));
+            return print(&format!("{lock} was not held"));
         }
         let lines = revoked.revoked.iter().map(|lease| {
-            format!(
-                "{lock} is taken from {}, token {}",
-                plain(&lease.owner_id),
-                lease.fencing_token
-            )
+            format!("revoked {lock} from {}, token {}", plain(&lease.owner_id), lease.fencing_token)
         });
         print(&lines.collect::<Vec<_>>().join("\n"))
     })
@@ -72,8 +68,8 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
 
 async fn revoke_all(args: &RevokeArgs) -> Result<(), Failure> {
     if args.server.namespace.is_some() {
-        let why = "--owner, --session and --principal end leases in every namespace: leave out --namespace and \
-                   LEASEHOLD_NAMESPACE";
+        let why = "--owner, --session and --principal end leases in every namespace; do not set --namespace or \
+            LEASEHOLD_NAMESPACE";
         return Err(Failure::new(USAGE, why));
     }
     let request = RevokeAllRequest {
@@ -89,12 +85,13 @@ async fn revoke_all(args: &RevokeArgs) -> Result<(), Failure> {
     }
     let lines = revoked.revoked.iter().map(|lease| {
         let lock = format!("{}/{}", plain(&lease.namespace), plain(&lease.lock_name));
-        let what = if lease.waiting { "no longer waited for by" } else { "taken from" };
-        format!(
-            "{lock} {} {what} {}",
-            if args.dry_run { "would be" } else { "is" },
-            plain(&lease.owner_id)
-        )
+        let owner = plain(&lease.owner_id);
+        match (args.dry_run, lease.waiting) {
+            (false, false) => format!("revoked {lock} from {owner}"),
+            (true, false) => format!("would revoke {lock} from {owner}"),
+            (false, true) => format!("ended the wait of {owner} for {lock}"),
+            (true, true) => format!("would end the wait of {owner} for {lock}"),
+        }
     });
     let lines: Vec<_> = lines.chain([format!("{} leases", revoked.n_revoked)]).collect();
     print(&lines.join("\n"))

@@ -114,7 +114,7 @@ fn checked(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
 /// Prints which rule decides whether a principal has a right.
 fn explain_right(args: &CheckArgs, principal: &str, may: Right, lock: &str) -> Result<(), Failure> {
     let usage = |why: &str| Failure::new(exit::USAGE, why);
-    let file = args.settings.auth_file().ok_or_else(|| usage("--as needs an --auth-file"))?;
+    let file = args.settings.auth_file().ok_or_else(|| usage("--as needs --auth-file"))?;
     let (namespace, name) = match &args.namespace {
         Some(namespace) => (namespace.as_str(), lock),
         None => lock.split_once('/').ok_or_else(|| {
@@ -122,12 +122,12 @@ fn explain_right(args: &CheckArgs, principal: &str, may: Right, lock: &str) -> R
         })?,
     };
     if namespace.is_empty() || name.is_empty() {
-        return Err(usage("--lock: neither the namespace nor the name may be empty"));
+        return Err(usage("--lock: the namespace and the name must not be empty"));
     }
     if args.namespace.is_none() && name.contains('/') {
         say(&format!(
-            "leasehold: --lock {lock} is read as namespace {namespace:?} and lock {name:?}; if the namespace has a \
-             slash: --namespace NAMESPACE --lock NAME"
+            "leasehold: --lock {lock} means namespace {namespace:?} and lock {name:?}; if the namespace contains a \
+             slash, use --namespace NAMESPACE --lock NAME"
         ));
     }
     let decision =
@@ -227,7 +227,7 @@ fn banner(args: &Args, server: &Server) {
     say(&format!("  dialects   {}", dialects.join(", ")));
     if !off.is_empty() {
         say(&format!(
-            "  off        {} (what they keep would be on one server only)",
+            "  off        {} (their content would be on one server only)",
             off.join(", ")
         ));
     }
@@ -288,7 +288,7 @@ fn write_port(file: &Path, port: u16) -> Result<(), String> {
 /// Checks whether the port file could be written. Creates nothing.
 pub(crate) fn check_port_file(file: &Path) -> Result<(), String> {
     if file.is_dir() {
-        return Err(format!("{} is a folder, not a file", file.display()));
+        return Err(format!("{} is a directory, not a file", file.display()));
     }
     probe::file(&unfinished(file))
 }
@@ -304,7 +304,7 @@ fn allow_many_files() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "could not raise the number of open files");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
     getrlimit(Resource::Nofile).current.map(|n| usize::try_from(n).unwrap_or(usize::MAX))
 }

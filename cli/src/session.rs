@@ -25,9 +25,9 @@ Example:
   leasehold acquire shard-1
   leasehold acquire shard-2
   ...
-  leasehold session close          # both locks are given back
+  leasehold session close          # releases both locks
 
-Exit status: 0; 75 the session is over, and every lock in it; 68 the server cannot be reached.";
+Exit status: 0; 75 the session has ended, with every lock in it; 68 the server cannot be reached.";
 
 /// Open, keep alive, inspect or close a session.
 ///
@@ -108,7 +108,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
             let closed = tokio::time::timeout(CLOSE_MAX, end(&client, &opened.session_id)).await;
             let is_told = !failure.why.is_empty() && matches!(closed, Ok(Ok(())));
             Err(if is_told {
-                failure.and(": the answer could not be written, so the session was closed")
+                failure.and(": could not write the result, so the session was closed")
             } else {
                 failure
             })

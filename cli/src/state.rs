@@ -22,7 +22,7 @@ Examples:
   leasehold state get prod --version 7 >old.tfstate
   leasehold state rollback prod 7
 
-A rollback is a new version with the content of an old one; it is refused while the state is locked.
+A rollback creates a new version with the content of an old one. It is refused while the state is locked.
 
 Exit status: 0; 1 the state is locked; 76 there is no such state or version; 68 the server cannot be reached.";
 
@@ -98,7 +98,7 @@ pub(crate) fn state(args: &StateArgs) -> Result<(), Failure> {
                 return print_json(&written);
             }
             let (state, n) = (plain(state), written.version);
-            print(&format!("{state} is as in version {version} again; that is version {n}"))
+            print(&format!("rolled {state} back to version {version}, as version {n}"))
         }),
     }
 }

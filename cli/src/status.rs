@@ -82,7 +82,7 @@ fn page(state: &LockState, screen: Screen) -> String {
     }
     if let Some(owner) = &state.grace_owner_id {
         let left = left(state.grace_remaining_ms);
-        parts.push(format!("only {} can take it back, for {left}", plain(owner)));
+        parts.push(format!("only {} can acquire it, for {left}", plain(owner)));
     }
     let queue = state.queue.as_deref().unwrap_or_default();
     if !queue.is_empty() {

@@ -15,14 +15,14 @@ use crate::output::{self, OutputArgs, plain, print, print_json};
 const EXAMPLES: &str = "\
 Examples:
   leasehold watch
-  leasehold watch nightly --count 1            # until the next thing happens
+  leasehold watch nightly --count 1            # until the next event
   leasehold watch --prefix deploy/ --json | jq -r .lock_name
 
-It goes on over broken connections and restarts of the server. If something may have been missed, a line says
-`gap`: look at the locks you care about then. With --json there is one object a line; a gap is
-{\"kind\":\"gap\",\"reason\":...}, and the `id` of the last event is what --since takes.
+The command continues after broken connections and server restarts. A line with `gap` means that events might be
+missing: then check your locks. With --json, each line is one object; a gap is
+{\"kind\":\"gap\",\"reason\":...}; pass the `id` of the last event to --since.
 
-Exit status: 0 after --count events; 68 the server could not be reached to begin with.";
+Exit status: 0 after --count events; 68 the server could not be reached at the start.";
 
 /// Show the events of locks, one line for each.
 #[derive(Args, Debug)]
@@ -66,10 +66,10 @@ async fn follow(args: &WatchArgs) -> Result<(), Failure> {
                 }
             }
             Ok(Watched::Gap(gap)) => {
-                show_note(args.output, "gap", "something may be missing here", &gap.reason)?;
+                show_note(args.output, "gap", "events might be missing here", &gap.reason)?;
             }
             Ok(Watched::Stale { reason }) => {
-                show_note(args.output, "stale", "events may be late", &reason)?;
+                show_note(args.output, "stale", "events might be late", &reason)?;
             }
             Ok(Watched::Current { reason }) => {
                 show_note(args.output, "current", "events are no longer late", &reason)?;

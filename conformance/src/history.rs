@@ -1,5 +1,6 @@
 //! The history of events, as the server reports it.
 
+use leasehold_judge::{Exclusion, Mode, Tokens};
 use serde_json::Value;
 
 /// An event of the server's history.
@@ -71,22 +72,28 @@ impl History {
         &self.0
     }
 
-    /// Returns the grants of an exclusive lock that was still held, or whose token is not larger than the previous one.
-    pub fn double_grants(&self, lock: &str) -> Vec<&Happened> {
-        let (mut holder, mut last) = (None, 0);
-        let mut doubled = Vec::new();
-        for event in self.0.iter().filter(|event| event.lock == lock) {
+    /// Returns the tokens granted for an exclusive lock that was still held, or that were not larger than the previous
+    /// one.
+    pub fn double_grants(&self, lock: &str) -> Vec<u64> {
+        let (mut holders, mut tokens) = (Exclusion::default(), Tokens::default());
+        let (mut conflicts, mut doubled) = (Vec::new(), Vec::new());
+        // The server decides one after the other, so the position in its history is the time.
+        for (at, event) in self.0.iter().enumerate().filter(|(_, event)| event.lock == lock) {
             match event.kind.as_str() {
                 "granted" => {
-                    if holder.is_some() || event.token <= last {
-                        doubled.push(event);
+                    conflicts.extend(holders.begin(event.token, Mode::Exclusive, at));
+                    if !tokens.granted(event.token, tokens.highest()) {
+                        doubled.push(event.token);
                     }
-                    (holder, last) = (Some(event.token), event.token);
                 }
-                "released" | "expired" | "revoked" if holder == Some(event.token) => holder = None,
+                "released" | "expired" | "revoked" => {
+                    conflicts.extend(holders.end(event.token, at));
+                }
                 _ => {}
             }
         }
+        conflicts.extend(holders.finish(self.0.len()));
+        doubled.extend(conflicts.into_iter().map(|conflict| conflict.id));
         doubled
     }
 }
@@ -112,8 +119,8 @@ mod tests {
         let (got, gave) = ("granted", "released");
         let n = |told: &[(&str, u64)]| history(told).double_grants("a").len();
         assert_eq!(n(&[(got, 1), (gave, 1), (got, 2), ("expired", 2), (got, 5)]), 0);
-        assert_eq!(n(&[(got, 1), (got, 2)]), 1, "nobody gave it back");
+        assert_eq!(n(&[(got, 1), (got, 2)]), 1, "it was not released");
         assert_eq!(n(&[(got, 2), (gave, 2), (got, 2)]), 1, "the same token twice");
-        assert_eq!(n(&[(got, 1), (gave, 7), (got, 2)]), 1, "another lease was given back");
+        assert_eq!(n(&[(got, 1), (gave, 7), (got, 2)]), 1, "another lease was released");
     }
 }

@@ -171,7 +171,7 @@ impl State {
             (seen.status, seen.answered_at) = (Some(status.as_u16()), Some(Instant::now()));
         });
         let said = json!({
-            "error": "this server does not lead at present", "code": code, "retryable": true,
+            "error": "this server is not the leader", "code": code, "retryable": true,
             "may_have_taken_effect": false,
         });
         let mut response = Response::new(full(said.to_string().into()));

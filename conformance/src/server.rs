@@ -145,7 +145,7 @@ impl Server {
             body[name] = acquired[name].clone();
         }
         let answer = self.ask(Method::POST, &format!("/v1/locks/{lock}/release"), body).await?;
-        demand!(answer.status == 200, "{lock} was not given back: {}", answer.text);
+        demand!(answer.status == 200, "{lock} was not released: {}", answer.text);
         Ok(())
     }
 

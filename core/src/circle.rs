@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 
 /// Replaces a wait in another namespace than the first, because the reader might lack permission for it.
 pub(crate) const ELSEWHERE: &str = "somebody waits in another namespace";
-const HIDDEN: &str = "somebody waits for a lock that may not be read";
+const HIDDEN: &str = "another client waits for a lock that may not be read";
 const FOR: &str = " waits for ";
 const BECAUSE: &str = " because of ";
 const NEXT: &str = "; ";
@@ -122,7 +122,7 @@ mod tests {
             "a because of b",
             "\\\n\r\t\0\u{1b}\u{202e}\u{9b}ü'",
             ELSEWHERE,
-            "somebody",
+            "a client waits",
         ] {
             let circle = [wait("w", nasty, "v"), ELSEWHERE.into(), wait(nasty, "secret", "s")];
             let circle = circle.join(NEXT);

@@ -141,7 +141,7 @@ pub struct Cancel {
     pub request_id: Box<str>,
 }
 
-/// What to do if a lock is held.
+/// The behavior if a lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// Reject the request.

@@ -11,14 +11,14 @@ const ABSENT: u32 = u32::MAX;
 
 /// The deadlines of the objects in one arena, at most one each.
 pub(crate) struct Deadlines<T> {
-    heap: Vec<Entry<T>>,
+    heap: Vec<DeadlineEntry<T>>,
     /// The position in `heap` of each slot's entry, by slot index.
     positions: Vec<u32>,
 }
 
 /// Packed, because a server can hold a million of these.
 #[repr(C, packed(4))]
-struct Entry<T> {
+struct DeadlineEntry<T> {
     at: Timestamp,
     slot: Slot<T>,
 }
@@ -49,7 +49,7 @@ impl<T> Deadlines<T> {
         if self.positions.len() <= slot.index() {
             self.positions.resize(slot.index() + 1, ABSENT);
         }
-        self.heap.push(Entry { at, slot });
+        self.heap.push(DeadlineEntry { at, slot });
         self.rise(self.heap.len() - 1);
     }
 
@@ -161,6 +161,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_twelve_bytes() {
-        assert_eq!(size_of::<Entry<()>>(), 12);
+        assert_eq!(size_of::<DeadlineEntry<()>>(), 12);
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Walk {
 
 /// Records that one owner waits for a lock because of another owner.
 #[derive(Clone, Copy)]
-struct Wait {
+struct WaitEdge {
     who: Slot<Known>,
     lock: Slot<Lock>,
     whom: Slot<Known>,
@@ -43,7 +43,7 @@ impl State {
     ) -> Walk {
         let origin = self.leases[slot].owner;
         // The wait through which each owner was reached.
-        let mut reached: BTreeMap<Slot<Known>, Wait> = BTreeMap::new();
+        let mut reached: BTreeMap<Slot<Known>, WaitEdge> = BTreeMap::new();
         let mut to_follow = VecDeque::from([self.together(slot)]);
         let mut n_edges = 0;
         while let Some(waiting) = to_follow.pop_front() {
@@ -69,13 +69,13 @@ impl State {
     /// Returns the waits of a lease: for the holders of its lock, and for the first waiter in the queue, which no other
     /// waiter passes. Ignores that a grace period reverses the order of a queue, because this ends with the grace
     /// period.
-    fn waits(&self, waiter: Slot<Lease>) -> impl Iterator<Item = Wait> + '_ {
+    fn waits(&self, waiter: Slot<Lease>) -> impl Iterator<Item = WaitEdge> + '_ {
         let Lease { lock, owner: who, phase, .. } = self.leases[waiter];
         let first = self.locks[lock].queue().and_then(Queue::first);
         let first = first.filter(|first| *first != waiter && !mutant!(DeadlockInQueueUnseen));
         let others = self.holders(lock).chain(first);
         let others = others.filter(move |_| phase == Phase::Waiting);
-        others.map(move |other| Wait { who, lock, whom: self.leases[other].owner })
+        others.map(move |other| WaitEdge { who, lock, whom: self.leases[other].owner })
     }
 
     fn waiting_of(&self, owner: Slot<Known>) -> impl Iterator<Item = Slot<Lease>> + '_ {
@@ -86,10 +86,10 @@ impl State {
     /// Returns the waits that lead from `origin` back to it, in order. `last` is the wait that closes the circle.
     fn circle(
         &self,
-        reached: &BTreeMap<Slot<Known>, Wait>,
-        last: Wait,
+        reached: &BTreeMap<Slot<Known>, WaitEdge>,
+        last: WaitEdge,
         origin: Slot<Known>,
-    ) -> Vec<Wait> {
+    ) -> Vec<WaitEdge> {
         let mut circle = vec![last];
         while let Some(wait) = circle.last().filter(|wait| wait.who != origin) {
             match reached.get(&wait.who) {
@@ -103,7 +103,7 @@ impl State {
 
     /// Describes the circle. Leaves out the names of locks in namespaces other than the first lock's, because readers
     /// of that namespace might lack permission for the others.
-    fn tell(&self, circle: &[Wait], bytes_max: usize) -> Arc<str> {
+    fn tell(&self, circle: &[WaitEdge], bytes_max: usize) -> Arc<str> {
         let home = circle.first().map(|wait| self.locks[wait.lock].namespace);
         let mut told = String::new();
         for wait in circle {

@@ -18,7 +18,7 @@ use crate::token::Token;
 /// An event in the life of a lease.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fact {
-    /// What happened.
+    /// The kind of event.
     pub what: What,
     /// The lease it happened to.
     pub lease: LeaseNumber,
@@ -42,16 +42,16 @@ pub struct Fact {
     pub asker: Option<Arc<Asker>>,
 }
 
-/// What happened to a lease.
+/// The kind of event in the life of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// It joined the queue of its lock.
+    /// The lease joined the queue of its lock.
     Queued,
-    /// It was granted the lock.
+    /// The lease was granted the lock.
     Granted,
-    /// It stopped holding the lock.
+    /// The lease ended after it held the lock.
     Ended(Ending),
-    /// It left the queue without a grant.
+    /// The lease left the queue without a grant.
     WaitEnded(Ending),
     /// Nothing changed, but an observation was recorded.
     Noted(Note),
@@ -61,12 +61,12 @@ impl Fact {
     /// Returns the caller that caused the fact. Returns `None` for expiries, which no caller causes, even if a caller's
     /// command noticed them.
     pub fn by(&self) -> Option<&Asker> {
-        let is_somebodys = match self.what {
+        let has_asker = match self.what {
             What::Ended(ending) | What::WaitEnded(ending) => ending != Ending::Expired,
             What::Queued | What::Granted => true,
             What::Noted(_) => false,
         };
-        self.asker.as_deref().filter(|_| is_somebodys)
+        self.asker.as_deref().filter(|_| has_asker)
     }
 }
 

@@ -15,7 +15,7 @@ pub enum Whose {
     /// The leases of this session.
     Session(SessionNumber),
     /// All active and waiting leases.
-    Everybody,
+    All,
     /// All waiting leases.
     Waiting,
 }
@@ -43,7 +43,7 @@ impl Machine {
             Whose::Session(number) => {
                 lease.session().is_some_and(|slot| self.state.sessions[slot].number == *number)
             }
-            Whose::Everybody => true,
+            Whose::All => true,
             Whose::Waiting => lease.phase.is_queued(),
         };
         is_theirs && !matches!(lease.phase, Phase::Ended(_))

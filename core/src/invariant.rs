@@ -113,7 +113,7 @@ fn check_queue(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), S
     });
     holds(
         is_due || is_in_grace || !could_be_granted,
-        "somebody waits for a lock that could be theirs",
+        "the first waiter was not granted a free lock",
     )
 }
 

@@ -94,11 +94,11 @@ impl Phase {
 /// How a lease or a session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// Its owner released it.
+    /// The owner released the lease.
     Released,
-    /// Its deadline passed.
+    /// The lease's deadline passed.
     Expired,
-    /// It was ended by force.
+    /// The lease was ended by force.
     Revoked,
 }
 

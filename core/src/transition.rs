@@ -126,7 +126,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Does the same for all locks in `stirred`, if there are any.
+    /// Brings all locks in `stirred` up to date, if there are any.
     pub(crate) fn promote_stirred(&mut self) {
         if let Some(lock) = self.stirred.pop_front() {
             self.promote(lock);

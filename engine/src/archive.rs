@@ -26,7 +26,7 @@ pub struct ReadHistory {
 }
 
 impl ReadHistory {
-    /// Returns whether an event is to be found and visible to the caller.
+    /// Returns whether the event matches the query and is visible to the caller.
     pub fn wants(&self, event: &Event) -> bool {
         self.query.wants(event) && self.view.shows(&event.fact.lock)
     }
@@ -82,8 +82,8 @@ impl Archive {
         before: Option<EventId>,
         n_max: usize,
     ) -> Result<PastEvents, String> {
-        // The history file is deleted block by block, and memory only when it is full, so both might still have
-        // events that are too old.
+        // Both sources can still contain events that are too old: the history file is deleted block by block, and
+        // memory only when it is full.
         let mut asked = asked.into_inner();
         asked.query = asked.query.not_before(self.oldest_ms(engine));
         let (mut events, oldest) = engine.recent(&asked, before, n_max);
@@ -94,7 +94,7 @@ impl Archive {
         let before = before.map_or(oldest, |before| before.min(oldest));
         let n_left = n_max - events.len();
         let page = self.find_on_disk(asked, before, n_left).await;
-        let page = page.map_err(|why| format!("history cannot be read: {why}"))?;
+        let page = page.map_err(|why| format!("cannot read history: {why}"))?;
         events.extend(page.events.into_iter().map(Into::into));
         Ok(PastEvents { events, before: page.before, gaps: page.gaps })
     }
@@ -109,7 +109,7 @@ impl Archive {
         let place =
             self.queries.clone().acquire_owned().await.map_err(|error| error.to_string())?;
         let find = move || {
-            // A client that disconnects does not end the query, so the query keeps its place.
+            // The query continues even if the client disconnects, so it keeps its permit until it ends.
             let _place = place;
             let shows = |event: &Event| asked.view.shows(&event.fact.lock);
             history.find_visible(&asked.query, shows, Some(before), n_max)

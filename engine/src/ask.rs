@@ -1,7 +1,7 @@
-//! What can be asked of the engine. Each question knows the type of its answer.
+//! The requests that the engine answers. Each request type names the type of its answer.
 //!
-//! Only between the handle and the writer are the types forgotten, because all questions wait in one line: [`Question`]
-//! and [`Reply`]. What forgets a type and what remembers it stand side by side here, and nowhere else.
+//! Requests of all types wait in one queue, so the handle erases their types ([`Question`]) and restores the types of
+//! the answers ([`Reply`]). Both conversions are defined here, next to each other.
 
 use leasehold_core::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Amend, Ask as _, Cancel, CloseSession, Command,
@@ -10,6 +10,7 @@ use leasehold_core::{
     Span, Target, Wait,
 };
 
+use super::directory::{Collect, ListNames, StopCollecting};
 use super::holders::{CheckToken, ReadLocks};
 use super::mailbox::Told;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
@@ -17,36 +18,36 @@ use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
     each_read,
 };
-use super::survey::Survey;
 use super::undelivered::Undelivered;
 use super::waited::queued;
 use super::watch::WatchLease;
 
-/// Something that can be asked of the engine.
+/// A request to the engine.
 pub trait Ask: Sized {
-    /// What it is answered.
+    /// The type of the answer.
     type Answer;
 
-    /// The question with its type forgotten.
+    /// Converts the request to the type that the queue stores.
     #[doc(hidden)]
     fn into_question(self) -> Question;
 
-    /// The answer, the type of which was forgotten. `None`: that is an answer to something else.
+    /// Converts the reply back to the type of this request's answer. Returns `None` if it is a reply to another type of
+    /// request.
     #[doc(hidden)]
     fn answer_in(told: Told) -> Option<Self::Answer>;
 }
 
-/// Any question.
+/// A request of any type.
 #[derive(Debug)]
 pub enum Question {
-    /// To be applied.
+    /// A command to apply.
     Apply(Command),
-    /// To be looked up.
+    /// A read.
     Read(Read),
 }
 
 impl Question {
-    /// Whether it asks for something it does not have yet. Whoever has something may keep it and give it back.
+    /// Returns whether the request acquires something that its client does not have yet. Renewals and releases do not.
     pub(super) fn takes_more(&self) -> bool {
         matches!(
             self,
@@ -56,9 +57,9 @@ impl Question {
 }
 
 impl Question {
-    /// Whether it takes something, or takes it from others, or is an operator's. Whoever has something may keep it and
-    /// give it back, also where nobody can write that down yet: a lock that cannot be released helps nobody, and its
-    /// end is told later.
+    /// Returns whether the change must be in the audit file: it acquires a lock, takes one from another client, or is
+    /// an operator's. Renewals and releases are allowed even if the audit file cannot be written. A lock that cannot be
+    /// released would help no client, and its end is audited later.
     pub(super) fn must_be_told(&self) -> bool {
         match self {
             Question::Read(_) => false,
@@ -73,7 +74,7 @@ impl Question {
                 | Command::CloseSession(_)
                 | Command::Cancel(_)
                 | Command::GiveUp(_) => false,
-                // One's own, by its number.
+                // A client can revoke its own lease, by number.
                 Command::Revoke(Revoke { target: Target::Lease(proof, _), .. }) => {
                     !matches!(proof, Proof::Number { principal: Some(_), .. })
                 }
@@ -83,64 +84,64 @@ impl Question {
     }
 }
 
-/// Any answer.
+/// A reply of any type.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
-    /// What came of a command.
+    /// The result of a command.
     Applied(Result<Outcome, Rejection>),
-    /// The wait is over without a grant.
+    /// The wait ended without a grant.
     WaitOver {
-        /// The place in the request of the first lock that is in the way.
+        /// The index in the request of the first lock that is not available.
         n: usize,
-        /// That lock as it is now.
+        /// The current state of that lock.
         view: Box<LockView>,
     },
-    /// What was looked up.
+    /// The result of a read.
     Found(Found),
 }
 
-/// Take a lock, or be refused at once.
+/// Acquires a lock, or fails immediately if the lock is held.
 #[derive(Clone, Debug)]
 pub struct Take(pub Acquire);
 
-/// Take a lock and those around it, all or none, or be refused at once.
+/// Acquires locks and shares of the paths around them: all or none, without waiting.
 #[derive(Clone, Debug)]
 pub struct TakeAll {
-    /// What it is all about: whoever may have these may have those around them.
+    /// The requested locks. A caller that can acquire them can also acquire the surrounding locks.
     pub of: Vec<LockKey>,
-    /// What is wanted.
+    /// All locks to acquire: the requested and the surrounding ones.
     pub acquire: AcquireAll,
 }
 
-/// Leases that whoever asked has now.
+/// Leases that the caller of [`TakeAll`] now holds.
 #[derive(Debug)]
 pub struct GrantedAll {
-    /// In the order of the request.
+    /// The grants, in the order of the request.
     pub grants: Vec<Grant>,
-    /// To go with the answer.
+    /// Releases the leases unless the response is delivered.
     pub undelivered: Option<Undelivered>,
 }
 
-/// Take a lock, or wait for it as long as the connection is there.
+/// Acquires a lock, or waits for it while the connection is open.
 #[derive(Clone, Debug)]
 pub struct WaitFor {
-    /// What is wanted.
+    /// The lock and the terms of the lease.
     pub acquire: Acquire,
-    /// Longest wait; with none it is [`Take`].
+    /// Maximum wait. Zero is the same as [`Take`].
     pub wait: Span,
 }
 
-/// A lease that whoever asked has now.
+/// A lease that the caller now holds.
 #[derive(Debug)]
 pub struct Granted {
-    /// The lease, and how it came about.
+    /// The lease, and whether it is new or renewed.
     pub grant: Box<Grant>,
-    /// To go with the answer; `None` if its owner may know of the lease already.
+    /// Releases the lease unless the response is delivered. `None` if the owner might know of the lease already.
     pub undelivered: Option<Undelivered>,
 }
 
 impl Granted {
-    /// The grant, for whoever has no answer to send before it is theirs.
+    /// Returns the grant and marks it as delivered, for callers that send no response.
     pub fn deliver(self) -> Box<Grant> {
         if let Some(undelivered) = self.undelivered {
             undelivered.delivered();
@@ -149,53 +150,53 @@ impl Granted {
     }
 }
 
-/// What became of a wait.
+/// The result of a wait.
 #[derive(Debug)]
 pub enum Waited {
     /// The lease is active.
     Granted(Granted),
-    /// The wait is over without a grant; the lock as it is now.
+    /// The wait ended without a grant. Contains the current state of the lock.
     Over(Box<LockView>),
 }
 
-/// Take several locks or none, or wait for all of them as long as the connection is there.
+/// Acquires several locks, all or none, or waits for all of them while the connection is open.
 #[derive(Clone, Debug)]
 pub struct WaitForAll {
-    /// What is wanted.
+    /// The locks and the terms of the leases.
     pub acquire: AcquireAll,
-    /// Longest wait; with none it is refused at once.
+    /// Maximum wait. If it is zero, the request fails immediately.
     pub wait: Span,
 }
 
-/// What became of a wait for several locks.
+/// The result of a wait for several locks.
 #[derive(Debug)]
 pub enum WaitedAll {
     /// All the leases are active.
     Granted {
-        /// In the order of the request.
+        /// The grants, in the order of the request.
         grants: Vec<Grant>,
-        /// To go with the answer; `None` if their owner may know of the leases already.
+        /// Releases the leases unless the response is delivered. `None` if the owner might know of the leases already.
         undelivered: Option<Undelivered>,
     },
-    /// The wait is over without a grant.
+    /// The wait ended without a grant.
     Over {
-        /// The place in the request of the first lock that is in the way.
+        /// The index in the request of the first lock that is not available.
         n: usize,
-        /// That lock as it is now.
+        /// The current state of that lock.
         view: Box<LockView>,
     },
 }
 
-/// Take a lock, or queue for it whether or not anybody is there.
+/// Acquires a lock, or queues for it even without an open connection.
 #[derive(Clone, Debug)]
 pub struct Enqueue {
-    /// What is wanted.
+    /// The lock and the terms of the lease.
     pub acquire: Acquire,
-    /// Longest wait.
+    /// Maximum wait.
     pub wait: Span,
 }
 
-/// What became of a lease that nobody needs to wait for.
+/// The result of [`Enqueue`].
 #[derive(Debug)]
 pub enum Enqueued {
     /// The lease is active.
@@ -318,7 +319,7 @@ fn applied<A: leasehold_core::Ask>(reply: Reply) -> Option<Result<A::Answer, Rej
     }
 }
 
-/// The commands that are answered as the core answers them.
+/// The commands whose answer is the core's result without conversion.
 macro_rules! commands {
     ($($name:ident),* $(,)?) => {$(
         impl Ask for $name {
@@ -378,7 +379,7 @@ macro_rules! reads {
 each_read!(reads);
 
 impl Reply {
-    /// Did it achieve what was asked? `None`: that is not known yet.
+    /// Returns whether the request succeeded; `None` if the result is still open.
     pub(super) fn is_success(&self) -> Option<bool> {
         match self {
             Reply::Applied(outcome) if queued(outcome).is_some() => None,
@@ -388,7 +389,7 @@ impl Reply {
         }
     }
 
-    /// A lease that was granted by this and by nothing before, the first if there are several.
+    /// Returns the lease that this reply grants for the first time. If there are several, returns the first.
     pub(super) fn new_grant(&self) -> Option<LeaseNumber> {
         let grant = match self {
             Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => grants.first(),

@@ -1,4 +1,4 @@
-//! What the engine tells the audit files.
+//! The interface through which the engine writes the audit files.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use leasehold_auth::By;
 use leasehold_core::{Fact, LockKey};
 use leasehold_store::Event;
 
-/// Where it is recorded who did what. Its calls write to a file.
+/// An audit log: records who did what. Its methods write to a file and can block.
 pub trait AuditLog: Send + Sync {
     /// Records the start of a server that continues after the record `seq`.
     ///
-    /// First writes the lines that a crash prevented: events that the store still has, and older ones from the history
-    /// in the folder `data`.
+    /// First writes the lines that are missing because of a crash, from events in the store and older ones from the
+    /// history in the directory `data`.
     fn begin(
         &self,
         generation_and_seq: (u64, u64),

@@ -1,24 +1,24 @@
-//! The commands of one round and their answers, held back until they are durable.
+//! The commands of one round and their replies, which wait until the commands are durable.
 
 use std::time::Instant;
 
 use leasehold_core::Effects;
 
 use super::ask::Reply;
+use super::error::Error;
 use super::mailbox::ReplyTo;
-use super::message::Error;
 use super::metrics::Op;
 
-/// What a batch changed, and the answers that wait until it is durable.
+/// The effects of a batch, and the replies that wait until it is durable.
 #[derive(Default)]
 pub struct Batch {
     pub(super) effects: Effects,
     pub(super) answers: Vec<Answer>,
-    /// About how long its record will be.
+    /// The approximate size of its journal record.
     pub(super) n_bytes: usize,
 }
 
-/// The answer to one question.
+/// The reply to one request.
 pub(super) struct Answer {
     pub(super) reply_to: ReplyTo,
     pub(super) content: Reply,
@@ -27,18 +27,20 @@ pub(super) struct Answer {
 }
 
 impl Batch {
-    /// Answers every question with this error.
+    /// Replies to every request with this error.
     pub(super) fn tell_all(self, error: Error) {
         tell(self.answers, error);
     }
 
-    /// The batch may or may not be durable. Reads changed nothing, so they get an error of their own.
+    /// Fails all requests because the batch might or might not be durable. Reads changed nothing, so they fail with the
+    /// error `lookers`.
     pub(super) fn tell_unknown(self, lookers: Error) {
         tell_unknown(self.answers, lookers);
     }
 }
 
-/// The same for answers without their batch.
+/// Fails the requests of these replies, because their batch might or might not be durable. Reads fail with the error
+/// `lookers`.
 pub(super) fn tell_unknown(answers: Vec<Answer>, lookers: Error) {
     let has_looked = |answer: &Answer| matches!(answer.content, Reply::Found(_));
     let (looked, changed) = answers.into_iter().partition(has_looked);
@@ -46,7 +48,7 @@ pub(super) fn tell_unknown(answers: Vec<Answer>, lookers: Error) {
     tell(changed, Error::Unknown);
 }
 
-/// Answers with an error.
+/// Fails the requests with this error.
 pub(super) fn tell(answers: Vec<Answer>, error: Error) {
     for answer in answers {
         answer.reply_to.tell(Err(error));

@@ -1,6 +1,7 @@
-//! While the store cannot be written: who is told what.
+//! Rejects requests while the store cannot be written.
 
-use super::message::{Asked, Error};
+use super::error::Error;
+use super::message::Asked;
 use super::metrics::Op;
 use super::writer::Writer;
 
@@ -15,18 +16,14 @@ impl Writer {
         self.send();
     }
 
-    /// Why nothing can be done at present.
+    /// Returns the error for requests while the store cannot be written.
     pub(super) fn busy(&self) -> Error {
-        match self.is_remote {
-            _ if self.health.room().is_out => Error::StoreAlarmed,
-            true => Error::StoreSilent,
-            false => Error::Busy,
-        }
+        self.durability.unavailable(self.health.room())
     }
 
-    /// Says once that the store does not answer, and once that it does again.
+    /// Logs when the store stops answering and when it answers again, once each.
     pub(super) fn note_silence(&mut self, is_silent: bool) {
-        if !self.is_remote || self.was_silent == is_silent {
+        if !self.durability.can_be_overtaken() || self.was_silent == is_silent {
             return;
         }
         self.was_silent = is_silent;
@@ -38,15 +35,15 @@ impl Writer {
             let why = self.health.why_unanswered();
             tracing::error!(
                 %why,
-                "etcd does not answer as it should: nothing is granted, renewed or told until it does"
+                "the store is unavailable; no lock request can be answered until it recovers"
             );
         } else {
             self.metrics.cluster.leads(Some(self.epoch));
-            tracing::info!("etcd answers again");
+            tracing::info!("the store is available again");
         }
     }
 
-    /// Everybody who asked meanwhile is told to come back.
+    /// Rejects all queued requests. Clients can repeat them.
     pub(super) fn refuse_all(&mut self) {
         let mut asks = std::mem::take(&mut self.asks);
         asks.extend(self.shared.inbox.drain());

@@ -1,4 +1,4 @@
-//! Writes the history of a server that shares its store, beside everything else it does.
+//! Writes the history of a server that shares its store, in a thread of its own.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,42 +13,42 @@ use super::event::EventLog;
 use leasehold_store::history::{Bounds, Chronicle};
 use leasehold_store::{Error, Event};
 
-/// How often what happened is written.
+/// The interval between writes.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Where the history goes, and how much of it is kept.
+/// Settings of the history of a server that shares its store.
 #[derive(Clone, Debug)]
 pub struct HistoryOptions {
-    /// The folder.
+    /// The data directory.
     pub data: PathBuf,
-    /// How much is kept.
+    /// How much history is kept.
     pub bounds: Bounds,
 }
 
-/// A thread that writes it. It ends with this, after it has written what there is.
+/// The thread that writes the history. Dropping this ends the thread, after it has written all events.
 pub(super) struct Chronicler {
-    desk: Arc<Desk>,
-    /// Only ever gone while this is dropped.
+    desk: Arc<HistoryJob>,
+    /// `None` only while this is being dropped.
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
-struct Desk {
+struct HistoryJob {
     options: HistoryOptions,
-    book: Mutex<Book>,
+    book: Mutex<OpenHistory>,
     events: Arc<EventLog>,
     /// The clock by which old history is deleted.
     clock: LockClock,
 }
 
-struct Book {
+struct OpenHistory {
     generation: u64,
     chronicle: Chronicle,
-    /// What was last said to be wrong.
+    /// The last problem that was logged.
     trouble: Option<String>,
 }
 
 impl Chronicler {
-    /// Begins with what was read: everything after one record and up to another.
+    /// Starts the thread with the events read so far: all events after the record `after`, up to `through`.
     pub(super) fn start(
         options: HistoryOptions,
         events: Arc<EventLog>,
@@ -57,11 +57,11 @@ impl Chronicler {
     ) -> Result<Self, Error> {
         let generation = events.generation();
         let chronicle = Chronicle::open(&options.data, generation, options.bounds)?;
-        let mut book = Book { generation, chronicle, trouble: None };
+        let mut book = OpenHistory { generation, chronicle, trouble: None };
         book.add(told.iter(), after, through);
         events.is_in_history(book.chronicle.through());
         let book = Mutex::new(book);
-        let desk = Arc::new(Desk { options, book, events, clock });
+        let desk = Arc::new(HistoryJob { options, book, events, clock });
         let (stop, stopped) = channel();
         let same = desk.clone();
         let work = move || {
@@ -75,8 +75,8 @@ impl Chronicler {
         Ok(Self { desk, thread: Some((stop, thread)) })
     }
 
-    /// Writes what was read all at once, before the latest of it is all that is kept: everything after one record and
-    /// up to another.
+    /// Writes many events at once, before memory drops the older ones: all events after the record `after`, up to
+    /// `through`.
     pub(super) fn add(&self, generation: u64, events: &[Event], after: u64, through: u64) {
         let mut book = self.desk.open(generation);
         book.add(events.iter(), after, through);
@@ -88,20 +88,20 @@ impl Drop for Chronicler {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
-            // What it has to say it has said.
+            // The thread has logged its problems itself.
             let _ = thread.join();
         }
     }
 }
 
-impl Desk {
-    /// The book of this generation.
-    fn open(&self, generation: u64) -> MutexGuard<'_, Book> {
+impl HistoryJob {
+    /// Returns the history file for this generation. Starts a new one if the generation changed.
+    fn open(&self, generation: u64) -> MutexGuard<'_, OpenHistory> {
         let mut book = lock(&self.book);
         if book.generation != generation {
             let HistoryOptions { data, bounds } = &self.options;
             match Chronicle::open(data, generation, *bounds) {
-                Ok(chronicle) => *book = Book { generation, chronicle, trouble: None },
+                Ok(chronicle) => *book = OpenHistory { generation, chronicle, trouble: None },
                 Err(error) => book.say(error.to_string()),
             }
         }
@@ -124,7 +124,7 @@ impl Desk {
     }
 }
 
-impl Book {
+impl OpenHistory {
     fn add<'e>(&mut self, events: impl Iterator<Item = &'e Event>, after: u64, through: u64) {
         match self.chronicle.add(events, after, through) {
             Ok(()) => self.trouble = None,
@@ -138,10 +138,10 @@ impl Book {
         }
     }
 
-    /// Says what is wrong, once.
+    /// Logs a problem once.
     fn say(&mut self, why: String) {
         if self.trouble.as_ref() != Some(&why) {
-            tracing::error!(%why, "history could not be written");
+            tracing::error!(%why, "cannot write history");
             self.trouble = Some(why);
         }
     }

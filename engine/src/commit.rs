@@ -1,5 +1,7 @@
-//! A batch becomes durable, and everybody is told. Or it is not simply durable: that may become known later, or
-//! never, or somebody else may have taken over.
+//! Commits a batch and sends its replies.
+//!
+//! A commit can have other results: the outcome stays unknown for a while or for good, or another server has taken
+//! over.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -11,25 +13,25 @@ use leasehold_core::{
 
 use super::ask::Reply;
 use super::batch::{Answer, Batch, tell, tell_unknown};
-use super::message::Error;
+use super::error::Error;
 use super::metrics::Resolved;
 use super::writer::Writer;
 use leasehold_store::{self as store, Draft, Kind, Permit};
 
-/// How often a store is asked what became of an append.
+/// How often the store is asked for the outcome of an unsettled append.
 pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// A batch of which it is not known yet whether it is durable, with its answers.
+/// A batch whose outcome the store does not know yet, with its replies.
 pub(super) struct Held {
     pub(super) batch: Batch,
     moment: Moment,
     pub(super) since: Timestamp,
-    /// Grants whose askers were told that nobody knows.
+    /// Grants whose clients were told that the outcome is unknown.
     forsaken: Vec<LeaseNumber>,
 }
 
 impl Writer {
-    /// Makes a batch durable, then tells everybody.
+    /// Commits a batch, then sends its replies.
     pub(super) fn commit(
         &mut self,
         permit: Permit,
@@ -44,10 +46,10 @@ impl Writer {
             self.send();
         }
         let is_empty = batch.effects.changes.is_empty();
-        let must_append = self.is_remote && (kind == Kind::Epoch || self.has_time_to_tell(moment));
+        let must_append = self.durability.needs_record(kind, || self.has_time_to_tell(moment));
         if is_empty && !must_append && !self.is_tick_due(moment.lock_time) {
-            let began = self.is_remote.then(Instant::now);
-            let is_confirmed = mutant!(ConfirmBeforeApplying) && self.is_remote;
+            let began = self.durability.can_be_overtaken().then(Instant::now);
+            let is_confirmed = mutant!(ConfirmBeforeApplying) && self.durability.can_be_overtaken();
             return match if is_confirmed { Ok(()) } else { self.store.confirm(permit) } {
                 Ok(()) => {
                     self.note_confirmed(moment.lock_time);
@@ -78,28 +80,28 @@ impl Writer {
         Ok(())
     }
 
-    /// The store said, after this time, that nobody has taken over.
+    /// Records that the store confirmed, after the time `at`, that no other server has taken over.
     fn note_confirmed(&mut self, at: Timestamp) {
         self.confirmed_at = at;
         self.note_silence(false);
-        if self.is_remote {
+        if self.durability.can_be_overtaken() {
             self.shared.confirmed_at.store(at.as_nanos(), Relaxed);
         }
     }
 
-    /// Something is over by now, and nothing may be written of it: the time itself has to be, or else whoever takes
-    /// over could take it for not over yet, after somebody was told that it is.
+    /// Returns whether a record of the current time is needed because something has expired. Without it, a later leader
+    /// could resume at an earlier lock time and treat as unexpired what clients saw expire.
     fn has_time_to_tell(&self, moment: Moment) -> bool {
         let is_due = |at| at <= moment.lock_time && !mutant!(DeadlineWithoutTick);
         self.was_due && !mutant!(DeadlineWithoutTick)
             || self.machine.next_deadline().is_some_and(is_due)
     }
 
-    /// Tells everybody what is durable.
+    /// Sends the replies and events of a durable batch.
     pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
         self.tell(&mut batch.effects.facts, moment.wall_ms);
         self.wake(batch.effects.wakeups.drain(..));
-        // One look at the clock for all: it is read more often than anything else.
+        // One clock read for all replies, because reading the clock is the most frequent call here.
         let now = Instant::now();
         for Answer { reply_to, content, op, sent_at } in batch.answers.drain(..) {
             self.metrics.ops.answered(op, content.is_success(), now.duration_since(sent_at));
@@ -123,7 +125,8 @@ impl Writer {
         }
     }
 
-    /// Nothing was changed, so nothing can be lost: whoever asked may ask again, or ask somebody else.
+    /// Fails the requests of a batch that changed nothing and that the store could not confirm. The clients can safely
+    /// repeat them, here or at another server.
     pub(super) fn unconfirmed(
         &mut self,
         batch: Batch,
@@ -134,13 +137,13 @@ impl Writer {
             batch.tell_all(self.busy());
             return Ok(());
         }
-        let is_overtaken = self.is_remote && matches!(error, store::Error::Fenced(_));
+        let is_overtaken = self.durability.is_overtaken(&error);
         batch.tell_all(if is_overtaken { Error::NotLeading } else { Error::Stopping });
         Err(error)
     }
 
-    /// An append was no success. Unless it can still become one, nobody knows what is durable of the batch, and
-    /// everybody in it is told so.
+    /// Handles a failed append. If the store can still settle it, the batch is held. Otherwise its requests fail with
+    /// an unknown outcome.
     pub(super) fn not_committed(
         &mut self,
         batch: Batch,
@@ -173,7 +176,7 @@ impl Writer {
         if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) }
     }
 
-    /// Asks what became of the held batch, and tells everybody once it is known.
+    /// Asks the store for the outcome of the held batch, and sends the replies once it is known.
     pub(super) fn settle(&mut self) -> Result<(), store::Error> {
         let Some(mut held) = self.held.take() else { return Ok(()) };
         match self.store.settle() {
@@ -182,16 +185,17 @@ impl Writer {
                 let Held { mut batch, moment, forsaken, .. } = held;
                 self.take_back_what_is_over(&mut batch);
                 self.publish(batch, moment);
-                // Whoever was to have it does not know, and may never ask again.
+                // The clients were told that the outcome is unknown and might never repeat the request, so the leases
+                // are released.
                 forsaken.into_iter().for_each(|lease| drop(self.undelivered(lease)));
                 self.note_confirmed(self.clock.now());
-                // Much time may have passed, and the next start should know.
+                // Settling can take long, so the next record must contain the current time.
                 self.written_at = Timestamp::ZERO;
                 Ok(())
             }
             Err(store::Error::Unsettled(why)) => {
                 let is_long = self.clock.now().since(held.since) >= self.settle_max();
-                if is_long && !self.is_remote {
+                if is_long && self.durability.stops_if_unsettled() {
                     held.batch.tell_unknown(Error::Stopping);
                     return Err(store::Error::Unknown(why));
                 }
@@ -214,7 +218,7 @@ impl Writer {
         }
     }
 
-    /// Nobody is told that they have a lease whose time ran out while it was not known whether they have it.
+    /// Fails the requests whose lease expired before it was known to be durable.
     fn take_back_what_is_over(&self, batch: &mut Batch) {
         let is_over = |answer: &Answer| match &answer.content {
             Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => {
@@ -240,7 +244,7 @@ impl Writer {
     }
 }
 
-/// Has a session begun or ended by it?
+/// Returns whether the change opens or ends a session.
 fn is_of_session(change: &Change) -> bool {
     matches!(
         change,

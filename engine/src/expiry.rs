@@ -1,23 +1,23 @@
-//! What an answer tells of a deadline.
+//! The remaining time of a lease or session, as responses report it.
 
 use leasehold_base::clock::Instant;
 use leasehold_core::Timestamp;
 
 use super::handle::EngineHandle;
 
-/// How long something lasts, counted from two moments.
+/// The time until a deadline, counted from two moments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expiry {
-    /// From the moment the answer is made: what whoever reads it expects.
+    /// Counted from when the response is made. This is what people expect.
     pub in_ms: u64,
-    /// From the moment the request was received: a client that adds it to the time it *sent* the request always gives
-    /// up before the server does, also after a long wait in the queue.
+    /// Counted from when the request was received. A client that adds it to the time at which it *sent* the request
+    /// always gives up before the server does, even after a long wait in the queue.
     pub after_send_ms: u64,
 }
 
 impl EngineHandle {
-    /// Of something that ends at `deadline`, in the answer to what was received at this instant, by the lock time of
-    /// whoever leads now.
+    /// Returns the remaining time of something that ends at `deadline`, for the response to a request received at this
+    /// instant. Uses the leader's lock time.
     pub fn expiry(&self, deadline: Timestamp, received_at: Instant) -> Expiry {
         Expiry {
             in_ms: deadline.since(self.now()).as_millis(),

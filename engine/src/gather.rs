@@ -1,12 +1,12 @@
-//! When a round waits for more.
+//! Decides how long to delay a round so that it commits more requests.
 //!
-//! Whoever was just told something is likely to ask again at once: one who was given a lock gives it back, one who
-//! gave it back wants it again. To a store far away they go together in hardly more time than one of them, and
-//! whoever comes a moment too late has to wait for twice as long. So a round waits for as many as came back lately, as
-//! long as they keep coming. Where nobody comes back it waits for nobody.
+//! A client that has just received a response usually sends its next request right away: it releases the lock it was
+//! granted, or re-acquires the one it released. With a remote store, committing many requests takes hardly longer than
+//! committing one, and a request that misses a round waits about twice as long. So a round waits for as many requests
+//! as recent rounds predict, while they keep arriving. If clients do not return, it does not wait.
 //!
-//! If half of them or more had waited for a lock, and were given it, it is what they give back that others wait
-//! for: the round begins as soon as they have, and whoever wants it again has time until the next.
+//! Exception: if at least half of the clients just answered had been waiting for the lock they got, other waiters
+//! depend on their releases. The round then starts as soon as those releases are in.
 
 use std::time::Duration;
 
@@ -14,48 +14,48 @@ use leasehold_core::{Span, Timestamp};
 
 use super::rounds::Gathers;
 
-/// They have ceased to come if nobody has asked for this part of what the last round took.
+/// If no request arrives for this fraction of the last round's duration, the round starts.
 const QUIET_PART: u64 = 3;
-/// And in any case a round waits for no longer than the last one took, or this.
+/// Maximum delay of a round. The duration of the last round is also a maximum.
 const WAIT_MAX: Span = Span::from_millis(2);
-/// How much what came of the last round counts, beside all those before.
+/// Weight of the latest round in the running average of returning clients.
 const LATEST_PART: f64 = 0.125;
 
-/// Who may still ask before the next round begins.
+/// Predicts how many requests arrive before the next round.
 pub(super) struct Gathering {
-    /// What part of those who are told something ask again before another round has ended.
+    /// Fraction of the answered clients that send another request before the next round ends (running average).
     returning: f64,
-    /// So many were told something by the last round, and so many had asked when it ended.
+    /// Number of clients answered by the last round. `n_asked` is the number of requests queued when it ended.
     n_told: usize,
     n_asked: usize,
-    /// So many of them had waited for what they were given, if that is at least half of them.
+    /// How many of them were granted a lock they had waited for, if that is at least half of them.
     n_woken: Option<usize>,
-    /// So many may be expected before the next begins.
+    /// Expected number of requests for the next round.
     n_expected: usize,
     n_seen: usize,
-    /// When more than before had asked.
+    /// When the number of queued requests last grew.
     seen_at: Timestamp,
     quiet: Span,
     until: Timestamp,
 }
 
-/// A round that has ended.
+/// A finished round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
-    /// So many questions were in it.
+    /// Number of requests in the round.
     pub(super) n_taken: usize,
-    /// So many were told something by it,
+    /// Number of clients it answered.
     pub(super) n_told: usize,
-    /// of whom so many were given what they had waited for.
+    /// How many of them were granted a lock they had waited for.
     pub(super) n_woken: usize,
-    /// So many asked meanwhile.
+    /// Number of requests that arrived in the meantime.
     pub(super) n_asked: usize,
-    /// It took so long.
+    /// Duration of the round.
     pub(super) took: Span,
 }
 
 impl Default for Gathering {
-    /// Everybody is expected to come back, until it is known better.
+    /// Assumes that every client returns, until measurements show otherwise.
     fn default() -> Self {
         Self {
             returning: 1.0,
@@ -75,7 +75,7 @@ impl Gathering {
     pub(super) fn ended(&mut self, round: Ended, now: Timestamp) {
         let Ended { n_taken, n_told, n_woken, n_asked, took } = round;
         if self.n_told > 0 {
-            // Those who came too late for the round have come back too.
+            // Clients whose requests arrived too late for the round have returned too.
             let n_came = (n_taken + n_asked).saturating_sub(self.n_asked);
             let part = (n_came as f64 / self.n_told as f64).min(1.0);
             self.returning += (part - self.returning) * LATEST_PART;
@@ -85,7 +85,7 @@ impl Gathering {
             returning: self.returning,
             n_told,
             n_asked,
-            // One gives it back for each who is given it.
+            // The next round expects one release for each of these grants.
             n_woken: Some(n_woken).filter(|_| n_woken > 0 && 2 * n_woken >= n_told),
             n_expected: n_asked + n_returning,
             n_seen: n_asked,
@@ -95,7 +95,9 @@ impl Gathering {
         };
     }
 
-    /// Whether a round with so many questions, so many of which give something back, is to wait for more.
+    /// Returns how long to wait for more requests, or `None` to start the round now.
+    ///
+    /// `n_asked` is the number of queued requests; `n_returns` counts the releases among them.
     pub(super) fn wait(
         &mut self,
         n_asked: usize,
@@ -113,7 +115,7 @@ impl Gathering {
         }
         let left = (self.seen_at + self.quiet).min(self.until).since(now);
         let patience = Duration::from_nanos(left.as_nanos());
-        // Each of them may be the one who gives back what others wait for.
+        // If other waiters depend on releases, any further request might be one.
         let n_awaited = if self.n_woken.is_some() { n_asked + 1 } else { self.n_expected };
         (!patience.is_zero()).then_some(Gathers { n_awaited, patience })
     }
@@ -123,7 +125,7 @@ impl Gathering {
 mod tests {
     use super::*;
 
-    /// In microseconds.
+    /// Converts microseconds to a timestamp.
     fn at(us: u64) -> Timestamp {
         Timestamp::from_nanos(1_000_000_000 + us * 1_000)
     }
@@ -142,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn a_round_waits_as_long_as_those_come_who_were_told_something() {
+    fn a_round_waits_while_answered_clients_return() {
         let mut wait = after(round(3, 3, 0, 1_500));
-        assert_eq!(wait(0, 0), None, "nobody has to wait");
+        assert_eq!(wait(0, 0), None, "no request is queued");
         assert_eq!(wait(1, 100), Some(500), "the others may ask too");
         assert_eq!(wait(1, 200), Some(400));
         assert_eq!(wait(2, 300), Some(500), "another has");
@@ -153,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn one_after_the_other_is_not_held_up_and_nobody_for_long() {
+    fn sequential_requests_are_not_delayed_and_no_delay_is_long() {
         assert_eq!(after(round(1, 1, 0, 1_500))(1, 0), None);
-        assert_eq!(after(round(5, 0, 5, 1_500))(5, 0), None, "nobody was told anything");
+        assert_eq!(after(round(5, 0, 5, 1_500))(5, 0), None, "no client was answered");
         assert_eq!(after(round(1, 1, 5, 1_500))(5, 0), Some(500), "the sixth was");
         let mut many = after(round(100, 100, 0, 9_000));
         for n in 1..=10 {
@@ -165,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_comes_back_nobody_waits_for_them() {
+    fn a_round_does_not_wait_for_clients_that_do_not_return() {
         let mut gathering = Gathering::default();
-        // Each round tells ten who waited, and one question is all that comes of it.
+        // Each round answers ten waiters, and only one of them sends another request.
         for _ in 0..40 {
             gathering.ended(round(1, 10, 0, 1_500), at(0));
         }
         assert!(gathering.wait(1, || 0, at(0)).is_none(), "{}", gathering.returning);
-        // They come back, too late at first.
+        // All of them return, too late at first.
         for _ in 0..40 {
             gathering.ended(round(10, 10, 10, 1_500), at(0));
         }
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_begins_when_what_others_wait_for_is_given_back() {
+    fn a_round_starts_once_the_awaited_locks_are_released() {
         let mut gathering = Gathering::default();
         gathering.ended(Ended { n_woken: 1, ..round(2, 2, 0, 1_500) }, at(0));
         let mut wait = |n_asked, n_returns| gathering.wait(n_asked, || n_returns, at(100));
@@ -191,14 +193,10 @@ mod tests {
             (2, 500),
             "the next may release it"
         );
-        assert_eq!(
-            wait(1, 1),
-            None,
-            "it was released; whoever had it before comes with the next round"
-        );
-        // Beside many others it is one of them.
+        assert_eq!(wait(1, 1), None, "it was released; its last holder comes with the next round");
+        // One waiter among many other clients does not count.
         gathering.ended(Ended { n_woken: 1, ..round(60, 60, 0, 1_500) }, at(0));
         let more = gathering.wait(1, || 1, at(100)).expect("the others come back too");
-        assert_eq!(more.n_awaited, 60, "nobody else wakes anybody");
+        assert_eq!(more.n_awaited, 60, "fewer requests do not wake the thread");
     }
 }

@@ -1,4 +1,4 @@
-//! All that the rest of the server sees of the engine.
+//! The engine's interface to the rest of the server.
 
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
@@ -11,32 +11,34 @@ use std::time::{Duration, Instant};
 use leasehold_auth::Permitted;
 use leasehold_base::clock::{self, LockClock};
 use leasehold_base::sync::lock;
-use leasehold_core::{Span, Timestamp, mutant};
+use leasehold_core::{Asker, Span, Timestamp, mutant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::archive::ReadHistory;
 use super::ask::Ask;
+use super::directory::Directory;
+use super::error::Error;
 use super::event::{Bell, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
-use super::message::{self, Error, Ticket};
+use super::message::{self, Ticket};
 use super::metrics::{EngineMetrics, Op};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
-use super::shared::{Gone, Shared, Whereabouts};
+use super::shared::{Asking, Gone, Shared, Whereabouts};
 use super::writer::Writer;
 use leasehold_store::{Cursor, Event, EventId, Health};
 
-/// How long somebody waits for a server that follows to read what they have seen elsewhere.
+/// Maximum wait for a follower to read what a client has seen elsewhere.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 
-/// A loop that has not gone round for this long is stuck.
+/// The engine's loop counts as stuck after this long without a round.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// Cheap to clone; hides how the engine is reached.
+/// A handle to the engine. Cheap to clone.
 #[derive(Clone)]
-pub struct EngineHandle(Arc<Inner>);
+pub struct EngineHandle(pub(super) Arc<Inner>);
 
 #[derive(Clone)]
-struct Inner {
+pub(super) struct Inner {
     shared: Arc<Shared>,
     _asking: Arc<Asking>,
     lead: Arc<Lead<Writer>>,
@@ -44,20 +46,15 @@ struct Inner {
     events: Arc<EventLog>,
     metrics: Arc<EngineMetrics>,
     health: Arc<Health>,
-    /// The worker that asks, if it is one, and its number.
+    pub(super) directory: Arc<Directory>,
+    /// The worker that owns this handle, if any: its number and reply queue.
     worker: Option<(usize, Arc<Desk>)>,
-    /// By which the worker's readers are woken.
+    /// Wakes the worker's readers.
     bell: Option<Bell>,
 }
 
-/// The last of those who can ask is gone: it is time to stop.
-struct Asking(Arc<Shared>);
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
+/// A permitted request, and its caller if the audit records it.
+type Parts<A> = (A, Option<Arc<Asker>>);
 
 impl EngineHandle {
     pub(super) fn new(
@@ -68,7 +65,7 @@ impl EngineHandle {
         metrics: Arc<EngineMetrics>,
     ) -> Self {
         let _asking = Arc::new(Asking(shared.clone()));
-        let (worker, bell, health) = (None, None, Arc::default());
+        let (worker, bell, health, directory) = (None, None, Arc::default(), Arc::default());
         Self(Arc::new(Inner {
             shared,
             _asking,
@@ -77,13 +74,14 @@ impl EngineHandle {
             events,
             metrics,
             health,
+            directory,
             worker,
             bell,
         }))
     }
 
-    /// The same engine for a worker, a thread that serves many connections. That thread must run the mailbox's
-    /// [`Mailbox::deliver`] and this handle's [`Self::flush`] and [`Self::wake_readers`].
+    /// Returns a handle for a worker, which is a thread that serves many connections. That thread must run the
+    /// mailbox's [`Mailbox::deliver`] and this handle's [`Self::flush`] and [`Self::wake_readers`].
     pub fn with_mailbox(&self) -> (Self, Mailbox) {
         let desk = Arc::<Desk>::default();
         let mut desks = self.0.shared.desks();
@@ -99,16 +97,18 @@ impl EngineHandle {
         Self(Arc::new(Inner { health, ..Inner::clone(&self.0) }))
     }
 
-    /// How the store is.
+    /// The health of the store.
     #[inline]
     pub fn health(&self) -> &Arc<Health> {
         &self.0.health
     }
 
-    /// Sees to what the worker has asked, for ever. The first question wakes it; to be run on the worker's thread as a
-    /// task of its own, so that it comes after everything else that is ready, and finds as many questions as there are.
+    /// Processes or passes on the worker's requests. Never returns.
+    ///
+    /// Run it as a separate task on the worker's thread. The first request wakes it. All other ready tasks run first,
+    /// so it finds as many requests as possible.
     pub fn flush(&self) -> impl Future<Output = ()> + Send + use<> {
-        // The last handle that can ask must be able to go: this is none.
+        // This future must not keep the engine alive, so it holds no handle.
         let (lead, worker) = (self.0.lead.clone(), self.0.worker.clone());
         async move {
             let Some((worker, desk)) = worker else { return };
@@ -131,59 +131,59 @@ impl EngineHandle {
         self.0.clock.now()
     }
 
-    /// The instant it is, whatever lock time that is.
+    /// The current instant, independent of lock time.
     #[inline]
     pub fn instant(&self) -> clock::Instant {
         self.0.clock.instant()
     }
 
-    /// What lock time it was at an instant, by the clock of whoever leads now.
+    /// Converts an instant to lock time, by the leader's clock.
     #[inline]
     pub fn at(&self, instant: clock::Instant) -> Timestamp {
         self.0.clock.at(instant)
     }
 
-    /// A lock time as the wall clock shows it.
+    /// Converts lock time to wall-clock time.
     #[inline]
     pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
         self.0.clock.wall_ms_of(at)
     }
 
-    /// What the wall clock shows now. It decides nothing about locks; credentials expire by it.
+    /// The current wall-clock time. Locks do not depend on it, but credentials expire by it.
     #[inline]
     pub fn wall_ms(&self) -> i64 {
         self.0.clock.wall_ms()
     }
 
-    /// Differs between a store and one restored from its backup.
+    /// The generation of the store. It changes when the store is restored from a backup.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.0.events.generation()
     }
 
-    /// The last record of which is known what happened in it.
+    /// The last record whose events were published.
     #[inline]
     pub fn told_through(&self) -> u64 {
         self.0.events.told_through()
     }
 
-    /// Returns once this server has read this record, or after a while.
+    /// Waits until this server has read this record, or for a limited time.
     pub async fn follow_to(&self, seq: u64) {
         let followed = self.0.events.followed_to(seq);
         let _ = tokio::time::timeout(CATCH_UP_MAX, followed).await;
     }
 
-    /// Events kept for readers that come back.
+    /// The number of events kept for returning readers.
     pub fn n_kept_events(&self) -> usize {
         self.0.events.n_kept()
     }
 
-    /// Bytes of events that wait for readers.
+    /// The bytes of the events that wait for readers.
     pub fn n_backlog_bytes(&self) -> usize {
         self.0.events.n_backlog_bytes()
     }
 
-    /// The latest events that are asked for and older than `before`: see [`EventLog::recent`].
+    /// Returns past events from memory: see [`EventLog::recent`].
     pub fn recent(
         &self,
         asked: &ReadHistory,
@@ -193,23 +193,24 @@ impl EngineHandle {
         self.0.events.recent(before, n_max, |event| asked.wants(event))
     }
 
-    /// Every note of a lease from now on, on the operator's word: see [`EventLog::take_notes`].
+    /// Returns all future notes of leases. Needs no permission, because the operator configured the receiver: see
+    /// [`EventLog::take_notes`].
     pub fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
         self.0.events.take_notes(n_max)
     }
 
-    /// How many notes wait to be taken, and how many were dropped.
+    /// Returns how many notes are waiting, and how many were dropped.
     pub fn n_notes(&self) -> (usize, u64) {
         self.0.events.n_notes()
     }
 
-    /// Everything after `since` that `interest` covers, as it happens; without `since`, only what is to come.
+    /// Follows the events of `interest` after `since`, or only new ones without `since`.
     pub fn follow(&self, interest: Permitted<Interest>, since: Option<Cursor>) -> Reader {
         self.0.events.follow(interest.into_inner(), since, self.0.bell.as_ref())
     }
 
-    /// While this server follows: returns once it has read what `cursor` has seen, or after a while. Whoever comes from
-    /// a server that had read more must not be told that it has not happened.
+    /// On a follower, waits until it has read the events up to `cursor`, for a limited time. A client that comes from a
+    /// server that has read more must not be told that an event has not happened.
     pub async fn catch_up_to(&self, cursor: Cursor) {
         if self.is_following()
             && cursor.generation == self.generation()
@@ -219,7 +220,7 @@ impl EngineHandle {
         }
     }
 
-    /// Wakes those who follow something on the worker's thread when it happens, for ever. To be run on that thread.
+    /// Wakes the worker's readers when there are events for them. Never returns. Run it on the worker's thread.
     pub fn wake_readers(&self) -> impl Future<Output = ()> + Send + use<> {
         let bell = self.0.bell.clone();
         async move {
@@ -229,54 +230,54 @@ impl EngineHandle {
         }
     }
 
-    /// Does the engine's loop go round? One that has not for a while is stuck.
+    /// Returns whether the engine's loop is running, as opposed to stuck.
     pub fn is_alive(&self) -> bool {
         let alive_at = Timestamp::from_nanos(self.0.shared.alive_at.load(Relaxed));
         let silent = Duration::from_nanos(self.now().since(alive_at).as_nanos());
-        // Whoever follows may have much to read, and answers meanwhile.
+        // A follower can take long to read many records, and still answers requests in the meantime.
         self.is_following() || silent < STUCK_AFTER
     }
 
-    /// Finish what was accepted, answer those who wait, and stop.
+    /// Stops the engine after it has processed the accepted requests and answered the waiters.
     pub fn stop(&self) {
         self.0.shared.stop();
     }
 
-    /// Does this server follow another, or nobody, instead of answering by itself?
+    /// Returns whether another server leads, or none, so that this one cannot answer requests.
     #[inline]
     pub fn is_following(&self) -> bool {
         self.0.shared.is_following()
     }
 
-    /// What is left of a wait that began when its request came.
+    /// Returns the remaining part of a wait that started when the request was received.
     pub fn left_of(&self, wait: Span, received: clock::Instant) -> Span {
         if wait == Span::ZERO {
             return wait;
         }
         let held = u64::try_from(self.instant().since(received).as_nanos()).unwrap_or(u64::MAX);
         let left = wait.as_nanos().saturating_sub(held);
-        // Whoever waits is told that the wait is over, not that there was none.
+        // Not zero, so that the client is told that its wait ended, not that it did not ask to wait.
         Span::from_nanos(left).max(Span::from_millis(1)).min(wait)
     }
 
-    /// Does this server answer by itself, and will it go on?
+    /// Returns whether this server leads and is not stopping.
     #[inline]
     pub fn is_leading(&self) -> bool {
         !self.is_following() && !self.is_stopping()
     }
 
-    /// Where the one is that leads, and whenever that changes.
+    /// The address of the leader, and its changes.
     pub fn whereabouts(&self) -> watch::Receiver<Whereabouts> {
         self.0.shared.whereabouts()
     }
 
-    /// How long ago the store said that nobody has taken over, on one that others can take over.
+    /// How long ago a shared store last confirmed that no other server has taken over.
     pub fn unconfirmed_for(&self) -> Duration {
         let confirmed = Timestamp::from_nanos(self.0.shared.confirmed_at.load(Relaxed));
         Duration::from_nanos(self.now().since(confirmed).as_nanos())
     }
 
-    /// While this server follows: how long ago it had read everything; `None`: it never had.
+    /// On a follower, how long ago it had last read all records; `None` if it never had.
     pub fn behind_for(&self) -> Option<Duration> {
         let whole_at = *lock(&self.0.shared.whole_at);
         whole_at.map(|at| self.instant().since(at))
@@ -287,28 +288,34 @@ impl EngineHandle {
         &self.0.shared
     }
 
-    /// Is the engine stopping, or has it stopped?
+    /// Returns whether the engine is stopping or has stopped.
     #[inline]
     pub fn is_stopping(&self) -> bool {
         self.0.shared.is_stopping()
     }
 
-    /// Returns when requests cannot be answered here: another server leads, or the store has not confirmed this leader
-    /// for the length of its lease. What waits for events here might wait in vain, and has to ask again.
+    /// Returns when this server can no longer answer requests: another server leads, or the store has not confirmed
+    /// this leader for the length of its lease. A client that waits here might wait in vain and has to send its request
+    /// again.
     pub async fn unsure(&self) {
         self.0.shared.unsure().await;
     }
 
-    /// Returns when the engine has stopped, for whatever reason.
+    /// Returns when the engine has stopped, for any reason.
     pub async fn stopped(&self) {
         let mut stopped = self.0.shared.stopped.subscribe();
-        // An error means that the engine is gone, which is what was waited for.
+        // An error means that the engine is gone, so it has stopped.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     }
 
-    /// Asks something. Who waits for a lock is answered when the wait is over; dropping the future is going away.
+    /// Sends a request. Dropping the returned future cancels it: a waiter leaves the queue.
     #[inline]
     pub fn ask<A: Ask>(&self, ask: Permitted<A>) -> Call<A> {
+        self.send(ask.into_parts())
+    }
+
+    #[inline]
+    pub(super) fn send<A: Ask>(&self, ask: Parts<A>) -> Call<A> {
         let (asked, mut call) = self.prepare(ask);
         let op = Op::of(&asked.question);
         let refused = self.0.shared.inbox.ask(asked, self.flusher());
@@ -316,16 +323,15 @@ impl EngineHandle {
         call
     }
 
-    /// Several questions that are to be in one batch: see [`Together`].
+    /// Starts a group of requests for one batch: see [`Together`].
     #[inline]
     pub fn together(&self) -> Together<'_> {
         Together { handle: self, asked: Vec::new() }
     }
 
-    /// A question ready to be asked, and where its answer will be.
+    /// Creates a request for the queue, and the future of its answer.
     #[inline]
-    fn prepare<A: Ask>(&self, ask: Permitted<A>) -> (message::Asked, Call<A>) {
-        let (ask, asker) = ask.into_parts();
+    fn prepare<A: Ask>(&self, (ask, asker): Parts<A>) -> (message::Asked, Call<A>) {
         let (question, ticket) = (ask.into_question(), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
         let reply_to =
@@ -352,15 +358,15 @@ impl EngineHandle {
         }
     }
 
-    /// The same on nobody's word but the process's own: for tests and the simulation.
+    /// Sends a request without checking permissions, for tests and the simulation.
     #[doc(hidden)]
     pub fn ask_unchecked<A: Ask>(&self, ask: A) -> Call<A> {
         self.ask(Permitted::unchecked(ask))
     }
 }
 
-/// Questions that are asked together: they are applied in order and made durable by one commit, unless there are more
-/// of them than a batch has room for. Nothing is asked before [`Self::send`].
+/// Requests that are sent as a group. They are applied in order and made durable by one commit, unless there are more
+/// than fit into a batch. None is sent before [`Self::send`].
 #[must_use = "nothing is asked before they are sent"]
 pub struct Together<'a> {
     handle: &'a EngineHandle,
@@ -368,15 +374,15 @@ pub struct Together<'a> {
 }
 
 impl Together<'_> {
-    /// One more.
+    /// Adds a request to the group.
     #[inline]
     pub fn ask<A: Ask>(&mut self, ask: Permitted<A>) -> Call<A> {
-        let (asked, call) = self.handle.prepare(ask);
+        let (asked, call) = self.handle.prepare(ask.into_parts());
         self.asked.push(asked);
         call
     }
 
-    /// Asks all of them, or if there is no room for all, none.
+    /// Sends all requests, or none if the queue has no room for all.
     pub fn send(self) {
         let Self { handle, mut asked } = self;
         if asked.is_empty() {
@@ -392,8 +398,8 @@ impl Together<'_> {
     }
 }
 
-/// An answer on its way. Whoever drops it before it has come is gone: a waiter leaves the queue or is
-/// parked, and a grant nobody was told of is given back.
+/// The future of an answer. If it is dropped before the answer is there, a waiter leaves the queue or is parked, and an
+/// undelivered grant is released.
 #[must_use = "dropping a call takes it back"]
 pub struct Call<A: Ask> {
     receiver: oneshot::Receiver<Answered>,
@@ -414,13 +420,13 @@ impl<A: Ask> Future for Call<A> {
         }
         let answer = std::task::ready!(Pin::new(&mut self.receiver).poll(context));
         self.is_done = true;
-        // A request the engine dropped unanswered may have been applied.
+        // The engine dropped the request without an answer, so it might have been applied.
         Poll::Ready(answer.unwrap_or(Err(Error::Unknown)).and_then(typed::<A>))
     }
 }
 
-/// The type of an answer is what its question says. If it were another, the engine would have answered something else
-/// than was asked, and nobody could say what was done.
+/// Converts a reply to the type of the request's answer. A mismatch means that the engine answered another request, so
+/// the outcome is unknown.
 fn typed<A: Ask>(told: Told) -> Result<A::Answer, Error> {
     A::answer_in(told).ok_or_else(|| {
         tracing::error!(
@@ -437,7 +443,7 @@ impl<A: Ask> Drop for Call<A> {
             return;
         }
         self.receiver.close();
-        // An answer that came meanwhile gives back by itself what it grants.
+        // An answer that arrived in the meantime releases its grant when it is dropped.
         if self.receiver.try_recv().is_err() {
             self.handle.0.shared.is_gone(Gone::Ticket(self.ticket));
         }

@@ -8,11 +8,12 @@ use leasehold_core::{LeaseNumber, Leave, StepAside, Timestamp, mutant};
 
 use super::ask::Question;
 use super::batch::Batch;
-use super::message::{Asked, Error};
+use super::error::Error;
+use super::message::Asked;
 use super::metrics::Op;
 use super::writer::{Writer, nanos};
 
-/// Has the store not confirmed a leader for the length of its lease?
+/// Returns whether the store has not confirmed a leader for the length of its lease.
 fn has_lapsed(now: Timestamp, confirmed_at: Timestamp, lease: Option<Duration>) -> bool {
     lease.is_some_and(|lease| nanos(now.since(confirmed_at)) >= lease)
 }
@@ -20,14 +21,15 @@ fn has_lapsed(now: Timestamp, confirmed_at: Timestamp, lease: Option<Duration>) 
 /// Leases whose clients were told that the outcome of their requests is unknown.
 #[derive(Default)]
 pub(super) struct Forsaken {
-    /// Those that waited and have yet to step aside.
+    /// Waiters that have yet to be parked.
     waiting: VecDeque<LeaseNumber>,
-    /// Those that were granted meanwhile, and when they are given back if no client has repeated the request.
+    /// Leases that were granted after their clients' waits had ended, with the time at which they are released if no
+    /// client has repeated the request.
     granted: VecDeque<(Timestamp, LeaseNumber)>,
 }
 
 impl Writer {
-    /// Has the store not confirmed this leader for the length of its lease, and not answered since?
+    /// Returns whether the store has neither confirmed this leader for the length of its lease nor answered since.
     pub(super) fn has_lapsed(&self) -> bool {
         // A round can take long even if the store answers.
         let is_unanswered = self.held.is_some() || self.was_silent;
@@ -52,7 +54,7 @@ impl Writer {
         }
         tracing::warn!(
             n_waits = waiting.len(),
-            "etcd has not confirmed this leader for the length of its lease; ending every wait"
+            "the store has not confirmed this leader for the duration of its lease; ending all waits"
         );
         for (lease, waiters) in waiting {
             self.forsaken.waiting.push_back(lease);
@@ -64,26 +66,27 @@ impl Writer {
         self.send();
     }
 
-    /// Are there waiters that have to step aside, and can the store record that?
+    /// Returns whether there are waiters to park, and the store can record it.
     pub(super) fn has_forsaken(&self) -> bool {
         !self.forsaken.waiting.is_empty() && !self.was_silent
     }
 
-    /// Is it time to give back what no client has come for?
+    /// Returns whether it is time to release leases that no client has claimed.
     pub(super) fn has_unclaimed(&self, now: Timestamp) -> bool {
         self.forsaken.granted.front().is_some_and(|(at, _)| *at <= now) && !self.was_silent
     }
 
-    /// Must the waiters step aside in this round? A round that changes nothing can wait until the store answers.
+    /// Returns whether waiters must be parked in this round. A round that changes nothing can wait until the store
+    /// answers.
     pub(super) fn must_step_aside(&self, changes: bool, asks: &[Asked]) -> bool {
         let is_change = |asked: &Asked| matches!(asked.question, Question::Apply(_));
         let changes = || changes || asks.iter().any(is_change);
         !self.forsaken.waiting.is_empty() && (!self.was_silent || changes())
     }
 
-    /// Parks the waiters whose waits ended and whose clients have not returned. Comes first in a batch, because
-    /// a lock that becomes free would be granted to one after the other of them, and none is there to be told. Returns
-    /// whether all of them fit into the record.
+    /// Parks the waiters whose waits ended and whose clients have not returned. This happens first in a batch.
+    /// Otherwise a lock that becomes free would be granted to one absent client after another. Returns whether all of
+    /// them fit into the record.
     pub(super) fn step_aside(
         &mut self,
         now: Timestamp,
@@ -105,7 +108,7 @@ impl Writer {
         self.forsaken.waiting.is_empty()
     }
 
-    /// Gives back what was granted to clients that have not repeated their requests.
+    /// Releases the leases of clients that have not repeated their requests.
     pub(super) fn leave_unclaimed(
         &mut self,
         now: Timestamp,

@@ -1,8 +1,8 @@
-//! The engine: one writer that owns the machine and the store, and a thread that sees to it that it works.
+//! The engine: one writer that owns the machine and the store, and a thread that runs it.
 //!
-//! The writer takes what was asked, applies it all, makes what changed durable as one record, and only then answers:
-//! refusals and reads too, because they may have seen what was not durable yet. If it cannot know whether a record
-//! is durable it stops, and a restart finds out.
+//! The writer takes the queued requests, applies all of them, makes their changes durable as one record, and only then
+//! replies. Refusals and reads wait for the record too, because they might be based on changes that were not durable
+//! yet. If the store cannot tell whether a record is durable, the engine stops, and a restart finds out.
 
 pub mod archive;
 mod ask;
@@ -11,6 +11,9 @@ mod batch;
 mod busy;
 mod chronicler;
 mod commit;
+mod directory;
+mod durability;
+mod error;
 mod event;
 mod expiry;
 mod gather;
@@ -32,7 +35,6 @@ mod rounds;
 mod shared;
 mod stale;
 mod stepped;
-mod survey;
 mod term;
 mod undelivered;
 mod waited;
@@ -40,7 +42,7 @@ mod waiters;
 mod watch;
 mod writer;
 
-// The rounds name these by short paths, which a test with loom defines in another way.
+// The rounds import these by short paths, because the loom tests define them differently.
 use leasehold_base::sync;
 
 use std::path::PathBuf;
@@ -59,12 +61,13 @@ pub use ask::{
 };
 pub use audit::{AuditLog, Mismatch};
 pub use chronicler::HistoryOptions;
+pub use directory::{Counts, FoundLocks, LockQuery, Order, Place, SearchLocks, Stand};
+pub use error::Error;
 pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle, Together};
 pub use holders::{CheckToken, ReadLocks, Secrets, TokenState};
 pub use mailbox::Mailbox;
-pub use message::Error;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
@@ -73,10 +76,10 @@ pub use read::{
 pub use shared::Whereabouts;
 #[doc(hidden)]
 pub use stepped::Stepped;
-pub use survey::{Order, Place, Stand, Survey, Surveyed, Tally, Wanted};
 pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 
+use durability::Durability;
 use leasehold_store::{self as store, Embedded, Seat, Store, Witness};
 use metrics::EngineMetrics;
 use roles::Roles;
@@ -84,33 +87,33 @@ use rounds::{Habits, Lead};
 use shared::Shared;
 use writer::Writer;
 
-/// How an engine is run.
+/// Settings of an engine.
 #[derive(Clone)]
 pub struct Options {
-    /// What the machine allows.
+    /// Limits of the machine.
     pub limits: Limits,
-    /// Most requests in one record.
+    /// Maximum requests per journal record.
     pub batch_max: usize,
-    /// Most requests waiting for their turn; more are refused.
+    /// Maximum queued requests; further ones are refused.
     pub queue_max: usize,
-    /// Most changes one sweep makes before others get their turn.
+    /// Maximum changes of one sweep, so that requests are not delayed.
     pub sweep_changes_max: usize,
-    /// Most events kept for readers that come back.
+    /// Maximum events kept for returning readers.
     pub events_max: usize,
-    /// Maximum bytes of events that readers have not taken yet; beyond it, slow readers miss events.
+    /// Maximum bytes of events that readers have not taken yet. Beyond that, slow readers miss events.
     pub event_streams_bytes_max: usize,
-    /// While the journal has so many bytes that are not in the tables yet, nothing more is taken.
+    /// Maximum bytes of journal records that are not folded into the tables. Beyond that, new locks are refused.
     pub journal_bytes_max: u64,
-    /// While anything can expire, the time is written down at least this often.
+    /// While a lease or session can expire, the current time is recorded at least this often.
     pub tick: Duration,
-    /// Where it is written who did what; `None`: nowhere. And where the history is, for what the journal has no more.
+    /// The audit log and the data directory with the history that completes it; `None`: off.
     pub audit: Option<(Arc<dyn AuditLog>, Option<PathBuf>)>,
-    /// Where the history of a server that shares its store goes; `None`: nowhere. Embedded stores write their own.
+    /// The history of a server with a shared store; `None`: off. Embedded stores write their own.
     pub history: Option<HistoryOptions>,
-    /// If it is not known after so long whether a record is durable, the engine stops and a restart has to find out. No
-    /// flag sets it: SQLite always knows, or stops at once.
+    /// If the outcome of an append is still unknown after this long, the engine stops so that a restart finds out. Not
+    /// a setting: SQLite never leaves an outcome open for long.
     pub settle_max: Duration,
-    /// Who is shown what was written.
+    /// For tests: observes the machine after each durable record.
     #[doc(hidden)]
     pub witness: Option<Witness>,
 }
@@ -142,13 +145,13 @@ impl Options {
     }
 }
 
-/// The thread, to be waited for.
+/// A running engine thread, which can be joined.
 pub struct Engine {
     thread: Handle<Result<(), store::Error>>,
 }
 
 impl Engine {
-    /// Loads the store and starts the thread.
+    /// Loads the store and starts the engine's thread.
     pub fn start(
         options: Options,
         store: Box<dyn Store>,
@@ -161,8 +164,8 @@ impl Engine {
         Ok((Self { thread }, handle))
     }
 
-    /// Takes part in a seat: follows whoever has it, and writes from it whenever this process has it. Returns once
-    /// there is a state to follow from. Must not be called where tokio's tasks run.
+    /// Joins a cluster: follows its leader, and writes whenever this process is the leader. Returns once there is a
+    /// state to follow from. Blocks, so it must not be called on a tokio thread.
     pub fn take_part(
         options: Options,
         seat: Box<dyn Seat>,
@@ -175,33 +178,33 @@ impl Engine {
         Ok((Self { thread }, handle))
     }
 
-    /// Waits for the thread to end, after [`EngineHandle::stop`] or because it could not go on.
+    /// Waits for the thread to end, after [`EngineHandle::stop`] or a fatal error.
     pub fn join(self) -> Result<(), store::Error> {
         let ended = self.thread.join();
         ended.unwrap_or_else(|_| Err(store::Error::Unknown("the engine thread panicked".into())))
     }
 }
 
-/// The life of the engine's thread: a turn whenever its bell rings or something is due.
+/// The main loop of the engine's thread: does a turn whenever its bell rings or something is due.
 fn run(lead: &Lead<Writer>, shared: &Shared) -> Result<(), store::Error> {
     let waker = Waker::from(Arc::new(Unpark(Thread::current())));
     let mut context = Context::from_waker(&waker);
     while let Some(patience) = lead.turn() {
         if shared.inbox.engine.poll(&mut context).is_pending() {
             pace::park(patience);
-            // What it was rung for is done next.
+            // Clears the bell: the next turn does what it was rung for.
             let _ = shared.inbox.engine.poll(&mut context);
         }
     }
     lead.take_end().unwrap_or_else(|| {
-        // Somebody panicked during a round. Whoever waits learns by this that there is no answer.
+        // A round panicked. Closing the inbox tells the clients that no answers will come.
         drop(shared.inbox.close());
         shared.stopped.send_replace(true);
         Err(store::Error::Unknown("a round was never finished".into()))
     })
 }
 
-/// Wakes the engine's thread.
+/// A waker that unparks the engine's thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -210,10 +213,10 @@ impl Wake for Unpark {
     }
 }
 
-/// An engine that nobody drives yet.
+/// An engine without a thread.
 type Idle = (Arc<Lead<Writer>>, EngineHandle, Arc<Shared>);
 
-/// Loads the store and makes durable that there was a start.
+/// Loads the store and makes a record of the start durable.
 fn load(
     options: Options,
     store: Box<dyn Store>,
@@ -223,10 +226,10 @@ fn load(
     let seed = u128::from_le_bytes(leasehold_base::random::bytes());
     let mut seat = Embedded::new(store, options.limits.clone(), seed);
     let is_near = seat.is_near();
-    let nobody = || store::Error::Refused("the store is used already".into());
-    let (store, loaded) = seat.take()?.ok_or_else(nobody)?;
+    let in_use = || store::Error::Refused("the store is used already".into());
+    let (store, loaded) = seat.take()?.ok_or_else(in_use)?;
     if loaded.is_restored {
-        tracing::warn!("this store comes from a backup: everything it held has ended");
+        tracing::warn!("restored from a backup: all leases have ended");
     }
     let clock = LockClock::resume(clock, loaded.last);
     if let Some((audit, data)) = &options.audit {
@@ -238,7 +241,7 @@ fn load(
     let shared = Arc::new(Shared::new(options.queue_max));
     let health = store.health();
     let mut writer = Writer::new(
-        options,
+        (options, Durability::Embedded),
         (store, loaded.epoch),
         loaded.machine,
         clock.clone(),

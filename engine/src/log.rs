@@ -1,11 +1,11 @@
-//! What happens to leases, in the log.
+//! Logs what happens to leases.
 
 use leasehold_base::text::harmless;
 use leasehold_core::{Ending, Fact, Note, Span, What};
 
 use super::owner::shown;
 
-/// A line for each change. Whether anybody reads them is decided by their target: they are many.
+/// Logs a change. There are many such lines, so they have a log target of their own.
 pub(super) fn change(fact: &Fact) {
     let Fact { what, lock, owner, dialect, token, reason, waited, held, .. } = fact;
     let call = || fact.by().and_then(|asker| asker.call.as_deref());

@@ -1,7 +1,7 @@
-//! Answers on their way back.
+//! Delivers replies to the connections that wait for them.
 //!
-//! A worker, a thread that serves many connections, has a mailbox: it gets all of a batch's answers for it at once, is
-//! woken once, and wakes the connections itself, which costs it next to nothing.
+//! A worker is a thread that serves many connections. It has a mailbox, which receives all its replies of a batch at
+//! once. So the worker is woken once per batch, and wakes its own connections at almost no cost.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,48 +9,48 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::ask::Reply;
-use super::message::Error;
+use super::error::Error;
 use super::rounds::{Bell, Tray};
 use super::undelivered::Undelivered;
 
-/// What whoever asked is told.
+/// The answer to a request.
 pub(super) type Answered = Result<Told, Error>;
 
-/// A reply, with the guard of what it grants.
+/// A reply, with the guard of the grant in it.
 #[derive(Debug)]
 pub struct Told {
     pub(super) reply: Reply,
     pub(super) undelivered: Option<Undelivered>,
 }
 
-/// Where an answer goes.
+/// Where the reply to a request goes.
 pub(super) struct ReplyTo {
     pub(super) sender: oneshot::Sender<Answered>,
-    /// By way of this worker's mailbox, or else straight.
+    /// The worker through whose mailbox the reply goes; `None`: it is sent directly.
     pub(super) worker: Option<usize>,
 }
 
 impl ReplyTo {
-    /// Nobody waits for it any more.
+    /// Returns whether the client no longer waits for the reply.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Tells it straight away. If nobody is there to be told, what it grants is given back by its guard.
+    /// Sends the reply directly. If the client is gone, the guard in the reply releases its grant.
     pub(super) fn tell(self, answered: Answered) {
         drop(self.sender.send(answered));
     }
 }
 
-/// An answer and where it goes.
+/// A reply and its destination.
 type Addressed = (ReplyTo, Answered);
 
-/// The answers for one worker.
+/// The worker's end of its mailbox.
 pub struct Mailbox {
     desk: Arc<Desk>,
 }
 
-/// What the engine and one worker share.
+/// The state that the engine shares with one worker.
 #[derive(Default)]
 pub(super) struct Desk {
     pub(super) tray: Tray<Addressed>,
@@ -63,7 +63,7 @@ impl Mailbox {
         Self { desk }
     }
 
-    /// Hands out what comes, for ever. To be run on the worker's thread.
+    /// Hands replies to the waiting connections. Never returns. Run it on the worker's thread.
     pub async fn deliver(self) {
         let mut answers = Vec::new();
         loop {
@@ -76,18 +76,18 @@ impl Mailbox {
     }
 }
 
-/// The desk of each worker.
+/// The desks of all workers, by number.
 pub(super) type Desks = Vec<Arc<Desk>>;
 
-/// The answers of one batch, sorted by worker.
+/// The replies of one batch, grouped by worker.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// The worker that does this round: its own answers need no way round.
+    /// The worker that runs this round. Its own replies are delivered directly.
     pub(super) at: Option<usize>,
     sorted: Vec<Vec<Addressed>>,
-    /// How many were told something since this was last set to nothing,
+    /// Number of clients answered since this was last reset.
     pub(super) n_told: usize,
-    /// and how many of them were given what they had waited for.
+    /// How many of the answered clients were granted a lock they had waited for.
     pub(super) n_woken: usize,
 }
 
@@ -103,7 +103,7 @@ impl Outbox {
         self.sorted[n].push((to, answered));
     }
 
-    /// Sends everything off.
+    /// Sends all replies.
     pub(super) fn send(&mut self, desks: &Desks) {
         for (desk, answers) in desks.iter().zip(&mut self.sorted) {
             if !answers.is_empty() {

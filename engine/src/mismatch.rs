@@ -8,8 +8,8 @@ use leasehold_core::{Asker, Command, LeaseNumber, Outcome, Proof, Rejection, Rev
 use super::audit::Mismatch;
 use super::writer::Writer;
 
-/// The leases that a command names, by id or number, and its caller.
-pub(super) struct Shown {
+/// The lease ids and numbers in a command, and its caller.
+pub(super) struct ShownProofs {
     asker: Arc<Asker>,
     operation: &'static str,
     leases: Vec<Option<LeaseNumber>>,
@@ -17,7 +17,11 @@ pub(super) struct Shown {
 
 impl Writer {
     /// Returns the proofs in `command`; `None` if none of them is audited.
-    pub(super) fn shown(&self, asker: Option<&Arc<Asker>>, command: &Command) -> Option<Shown> {
+    pub(super) fn shown(
+        &self,
+        asker: Option<&Arc<Asker>>,
+        command: &Command,
+    ) -> Option<ShownProofs> {
         self.options.audit.as_ref()?;
         let (operation, proofs) = match command {
             Command::Renew(renew) => ("renew", std::slice::from_ref(&renew.proof)),
@@ -32,11 +36,15 @@ impl Writer {
             _ => return None,
         };
         let leases = proofs.iter().map(named).collect();
-        Some(Shown { asker: asker?.clone(), operation, leases })
+        Some(ShownProofs { asker: asker?.clone(), operation, leases })
     }
 
     /// Writes the wrong proofs to the audit files.
-    pub(super) fn note_mismatches(&self, shown: &Shown, outcome: &Result<Outcome, Rejection>) {
+    pub(super) fn note_mismatches(
+        &self,
+        shown: &ShownProofs,
+        outcome: &Result<Outcome, Rejection>,
+    ) {
         match outcome {
             Err(Rejection::Member { n, why }) => self.note_mismatch(shown, *n, why),
             Err(why) if shown.leases.len() == 1 => self.note_mismatch(shown, 0, why),
@@ -49,7 +57,7 @@ impl Writer {
         }
     }
 
-    fn note_mismatch(&self, shown: &Shown, n: usize, why: &Rejection) {
+    fn note_mismatch(&self, shown: &ShownProofs, n: usize, why: &Rejection) {
         let is_wrong = matches!(why, Rejection::NotOwner | Rejection::NoSuchLease);
         let lease = shown.leases.get(n).copied().flatten().filter(|_| is_wrong);
         // A forgotten lease has no proof to compare with.

@@ -1,6 +1,6 @@
-//! The right that each question to the engine needs: one line per type.
+//! The right that each request to the engine requires: one line per type.
 //!
-//! The commands of the core, such as a renewal, are in `need.rs` of auth.
+//! The rights for commands of the core, such as a renewal, are in `need.rs` of auth.
 
 use leasehold_auth::purpose::{AuditRecord, OwnLease, Secret};
 use leasehold_auth::{Caller, Denied, Exempt, GovernedBy, Right};
@@ -9,7 +9,7 @@ use leasehold_core::LockKey;
 use super::{
     CheckToken, CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks,
     ListSessions, Probe, ReadHistory, ReadLease, ReadLeases, ReadLock, ReadLocks, ReadMaintenance,
-    ReadSession, Survey, Take, TakeAll, WaitFor, WaitForAll, WatchLease,
+    ReadSession, SearchLocks, Take, TakeAll, WaitFor, WaitForAll, WatchLease,
 };
 use leasehold_auth::{governed, own};
 
@@ -28,7 +28,7 @@ governed! {
         // The subscriber receives only events on locks it can read.
         Interest::All => caller.check_somewhere(Right::Read, None),
     };
-    Survey: |asked, caller| {
+    SearchLocks: |asked, caller| {
         asked.view = caller.view(Right::Read);
         caller.check_somewhere(Right::Read, None)
     };

@@ -1,4 +1,4 @@
-//! What an operator looks up: what somebody has, sessions, maintenance.
+//! Reads for operators: the leases of a principal or owner, sessions, maintenance mode, namespaces.
 
 use leasehold_auth::View;
 use leasehold_core::{Group, LeaseRecord, NamespaceCount, SessionNumber, SessionRecord, Whose};
@@ -7,45 +7,45 @@ use super::batch::Batch;
 use super::read::{LeasePage, Look, SCAN_MAX};
 use super::writer::Writer;
 
-/// Some of the leases of somebody that are active or waiting, in all namespaces and dialects.
+/// Lists active and waiting leases of one client or all, in all namespaces and dialects, page by page.
 #[derive(Clone, Debug)]
 pub struct ListHoldings {
-    /// Whose leases.
+    /// The clients whose leases are listed.
     pub whose: Whose,
-    /// Where to go on.
+    /// Where the page starts.
     pub from: usize,
-    /// What its reader may see.
+    /// The locks that the caller can see.
     pub view: View,
 }
 
-/// Some of the sessions, in the order of their numbers.
+/// Lists sessions by their numbers, page by page.
 #[derive(Clone, Debug)]
 pub struct ListSessions {
-    /// Where to go on.
+    /// Where the page starts.
     pub from: SessionNumber,
-    /// Most to return.
+    /// Maximum sessions to return.
     pub n_max: usize,
 }
 
-/// Is maintenance on?
+/// Reads whether maintenance mode is on.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadMaintenance;
 
-/// How much there is in each namespace.
+/// Counts the contents of each namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct CountNamespaces {
-    /// Most to tell of one by one: those with the most leases.
+    /// Maximum namespaces to return separately: those with the most leases.
     pub n_max: usize,
 }
 
-/// How much there is in each of the namespaces with the most leases, and in all others.
+/// The contents of the namespaces with the most leases, and a total for all others.
 #[derive(Clone, Debug, Default)]
 pub struct NamespaceCounts {
-    /// In the order of their names.
+    /// Sorted by name.
     pub listed: Vec<NamespaceCount>,
-    /// How many others there are.
+    /// The number of other namespaces.
     pub n_others: usize,
-    /// The leases in those.
+    /// The number of leases in the other namespaces.
     pub n_leases_of_others: u64,
 }
 
@@ -63,7 +63,7 @@ impl Look for ListHoldings {
 
     fn look(self, writer: &mut Writer, _: &mut Batch) -> LeasePage {
         let (leases, next) = writer.machine.leases_of(&self.whose, self.from, SCAN_MAX);
-        // Leases that wait together end together: whoever ends one ends all.
+        // Leases that wait as a group end together, so a caller that can revoke one can see all of them.
         let is_shown = |lease: &LeaseRecord| {
             let group = lease.group.filter(|_| lease.phase.is_queued());
             let others = group.into_iter().flat_map(Group::numbers);
@@ -71,7 +71,7 @@ impl Look for ListHoldings {
             self.view.shows(&lease.lock) && others.all(|other| self.view.shows(&other.lock))
         };
         let mut leases: Vec<_> = leases.into_iter().filter(is_shown).collect();
-        // The order in which they were found depends on what others have.
+        // Sorted, because the order in which they were found reveals something about other clients' leases.
         leases.sort_unstable_by_key(|lease| lease.number);
         LeasePage { leases, next }
     }

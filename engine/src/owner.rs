@@ -1,20 +1,28 @@
-//! How the owner of a lease is shown to others, in the log, in searches and in answers.
+//! How lease owners are displayed to other clients, in the log, in searches and in responses.
 
 use std::borrow::Cow;
 
 use leasehold_base::text::shortened;
 use leasehold_core::{Dialect, Owner};
 
-/// The Redis protocol. The name of an owner is the value that proves the lock.
+/// The Redis protocol. Here the owner's name is the secret value that proves the lock.
 pub const REDIS: Dialect = Dialect(5);
-/// The Terraform `http` backend. The name of an owner is the id that proves the lock.
+/// The Terraform `http` backend. Here the owner's name is the secret lock id that proves the lock.
 pub const TERRAFORM: Dialect = Dialect(6);
-/// How the names of Terraform's owners begin that wrote a state without a lock. Such a name proves nothing.
+/// The prefix of the owner names under which Terraform states are written without a lock. Such a name proves nothing.
 pub const WITHOUT_LOCK: &str = "write without a lock";
 
-/// Returns the owner as other readers see it. If the owner's name proves the lock, only its beginning is returned.
+/// Returns the owner as it is displayed to other clients. If the owner's name proves the lock, returns only its
+/// beginning.
 pub fn shown(dialect: Dialect, owner: &Owner) -> Cow<'_, str> {
-    let is_proof =
-        dialect == REDIS || dialect == TERRAFORM && !owner.instance.starts_with(WITHOUT_LOCK);
-    if is_proof { shortened(&owner.instance).into() } else { Cow::Borrowed(&owner.instance) }
+    if is_proof(dialect, owner) {
+        shortened(&owner.instance).into()
+    } else {
+        Cow::Borrowed(&owner.instance)
+    }
+}
+
+/// Returns whether the owner's name proves the lock.
+pub(crate) fn is_proof(dialect: Dialect, owner: &Owner) -> bool {
+    dialect == REDIS || dialect == TERRAFORM && !owner.instance.starts_with(WITHOUT_LOCK)
 }

@@ -1,4 +1,4 @@
-//! Reads: what is shown is durable, and each takes a bounded part of a turn.
+//! Reads. They return only durable state, and each takes a bounded part of a round.
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use leasehold_core::{
 };
 
 use super::batch::Batch;
+use super::directory::{Collect, ListNames, StopCollecting};
 use super::holders::{self, CheckToken, ReadLocks, TokenState};
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
-use super::survey::Survey;
 use super::watch::WatchLease;
 use super::writer::Writer;
 
-/// Leases, or names of locks, looked at for one page of a list before others get their turn.
+/// Maximum leases or lock names that one page of a list inspects before other requests get their turn.
 pub(super) const SCAN_MAX: usize = 1024;
-/// Names that are put in order in one turn of the first list.
+/// Maximum names that the first list sorts in one round.
 const ORDERED_MAX: usize = 256;
-/// Locks that are settled and shown in one turn: so it takes a small part of a millisecond.
-const LOCKS_MAX: usize = 100;
-/// About how much of one lock is shown, however many hold it or wait for it.
-const LOCK_BYTES_MAX: usize = 64 * 1024;
-/// Holders that are searched in one turn, but for those of the last lock.
+/// Maximum locks that are settled and shown in one round, so that it takes well under a millisecond.
+pub(super) const LOCKS_MAX: usize = 100;
+/// Approximate maximum bytes shown of one lock, however many holders and waiters it has.
+pub(super) const LOCK_BYTES_MAX: usize = 64 * 1024;
+/// Maximum holders that one round searches, except those of the last lock.
 const SEARCHED_MAX: usize = 1024;
 /// About how much one page of a list has; more is another page.
-const PAGE_BYTES: usize = 64 * 1024;
+pub(super) const PAGE_BYTES: usize = 64 * 1024;
 
-/// Something that can be looked up. It changes nothing, except that what has fallen due is written down first.
+/// A read. It changes nothing, except that overdue leases are ended first.
 pub trait Look {
-    /// What is found.
+    /// The type of the result.
     type Found;
 
-    /// Looks it up.
+    /// Performs the read.
     #[doc(hidden)]
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found;
 }
@@ -46,7 +46,7 @@ macro_rules! reads {
             $(#[doc = concat!("[`", stringify!($name), "`].")] $name($name),)*
         }
 
-        /// What any of them found.
+        /// The result of any of the reads.
         #[derive(Clone, Debug)]
         pub enum Found {
             $(#[doc = concat!("What [`", stringify!($name), "`] found.")] $name(<$name as Look>::Found),)*
@@ -64,7 +64,7 @@ macro_rules! reads {
     };
 }
 
-/// What can be looked up. The list stands here once, for whatever is written for each.
+/// Calls a macro with the list of all reads, so that the list exists only once.
 macro_rules! each_read {
     ($write:ident) => {
         $write!(
@@ -72,6 +72,7 @@ macro_rules! each_read {
             ReadLocks,
             CheckToken,
             ListLocks,
+            ListNames,
             ReadSession,
             ReadLease,
             ReadLeases,
@@ -80,7 +81,8 @@ macro_rules! each_read {
             ListSessions,
             CountNamespaces,
             ReadMaintenance,
-            Survey,
+            Collect,
+            StopCollecting,
             WatchLease,
             Probe
         );
@@ -90,12 +92,12 @@ macro_rules! each_read {
 pub(super) use each_read;
 each_read!(reads);
 
-/// One lock.
+/// Reads one lock.
 #[derive(Clone, Debug)]
 pub struct ReadLock {
-    /// Which lock.
+    /// The lock.
     pub key: LockKey,
-    /// How much of its queue.
+    /// Maximum waiters to return.
     pub n_queue_max: usize,
 }
 
@@ -103,103 +105,102 @@ pub struct ReadLock {
 #[derive(Clone, Debug)]
 pub struct ListLocks(pub Filter);
 
-/// A session of a dialect, by its secret.
+/// Reads a session by its secret.
 #[derive(Clone, Debug)]
 pub struct ReadSession {
-    /// Hash of its secret.
+    /// The hash of the session's secret.
     pub digest: SessionDigest,
     /// The dialect that opened it.
     pub dialect: Dialect,
-    /// Whose it must be, if that matters.
+    /// The principal that the session must belong to, if any.
     pub principal: Option<Arc<str>>,
 }
 
-/// One lease of a dialect, by number.
+/// Reads a lease by its number.
 #[derive(Clone, Debug)]
 pub struct ReadLease {
-    /// Which lease.
+    /// The number of the lease.
     pub number: LeaseNumber,
     /// The dialect that granted it.
     pub dialect: Dialect,
-    /// What its reader may see: anything else is not there.
+    /// The locks that the caller can see. Leases of other locks are not found.
     pub view: View,
 }
 
 impl ReadLease {
-    /// To be seen by anybody, until somebody is permitted to.
+    /// Creates a read with an unrestricted view. Checking permissions restricts it.
     pub fn new(number: LeaseNumber, dialect: Dialect) -> Self {
         Self { number, dialect, view: View::default() }
     }
 }
 
-/// These leases of a dialect: as many as fit a page. The page goes on at the place in the list of the first that does
-/// not.
+/// Reads leases of a dialect by their numbers, page by page.
 #[derive(Clone, Debug)]
 pub struct ReadLeases {
-    /// Which leases.
+    /// The numbers of the leases.
     pub numbers: Vec<LeaseNumber>,
     /// The dialect that granted them.
     pub dialect: Dialect,
-    /// What its reader may see.
+    /// The locks that the caller can see.
     pub view: View,
 }
 
 impl ReadLeases {
-    /// To be seen by anybody, until somebody is permitted to.
+    /// Creates a read with an unrestricted view. Checking permissions restricts it.
     pub fn new(numbers: Vec<LeaseNumber>, dialect: Dialect) -> Self {
         Self { numbers, dialect, view: View::default() }
     }
 }
 
 impl ListLeases {
-    /// To be seen by anybody, until somebody is permitted to.
+    /// Creates a list with an unrestricted view. Checking permissions restricts it.
     pub fn new(dialect: Dialect, from: usize) -> Self {
         Self { dialect, from, view: View::default() }
     }
 }
 
-/// Some of the leases of a dialect that stay readable after their end, in the order of their numbers.
+/// Lists the leases of a dialect that stay readable after they end, by number, page by page.
 #[derive(Clone, Debug)]
 pub struct ListLeases {
     /// The dialect that granted them.
     pub dialect: Dialect,
-    /// Where to go on: with the first that has this number or a later one.
+    /// The first lease number of the page.
     pub from: usize,
-    /// What its reader may see.
+    /// The locks that the caller can see.
     pub view: View,
 }
 
-/// Could something be made durable right now? It is answered if it could.
+/// Checks that the store can commit: the probe is answered if it can.
 #[derive(Clone, Debug)]
 pub struct Probe;
 
-/// Which locks to list.
+/// Selects the locks of a list.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// Of this namespace.
+    /// The namespace.
     pub namespace: Box<str>,
-    /// Whose name begins so.
+    /// The prefix of the lock's name.
     pub prefix: Box<str>,
-    /// That this owner (its instance) has or waits for.
+    /// The instance of an owner that holds the lock or waits for it.
     pub owner: Option<Box<str>>,
-    /// In this standing.
+    /// The state of the lock.
     pub standing: Option<Standing>,
-    /// Most to return.
+    /// Maximum locks to return.
     pub n_max: usize,
-    /// Where to go on: after this name.
+    /// Where the page starts: after this name.
     pub after: Option<Box<str>>,
-    /// What its reader may see: what is not in it is not counted either.
+    /// The locks that the caller can see. Other locks are not counted either.
     pub view: View,
-    /// Leave out what is only held on the way to something else.
+    /// Excludes locks that were only acquired to protect something inside them.
     pub leave_out: Option<LeaveOut>,
 }
 
-/// Locks nobody asked for by their name: those of such a name that only these dialects hold.
+/// Selects locks that clients did not ask for by name: those with certain names that only certain dialects hold.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaveOut {
-    /// Is it such a name?
+    /// Returns whether a lock name is affected.
     pub is_name: fn(&str) -> bool,
-    /// Who takes them on the way.
+    /// The dialects that acquire such locks implicitly.
     pub dialects: &'static [Dialect],
 }
 
@@ -210,35 +211,35 @@ impl LeaveOut {
     }
 }
 
-/// How a lock stands.
+/// The state of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Somebody has it.
+    /// The lock has a holder.
     Held,
-    /// Somebody waits for it.
+    /// The lock has a waiter.
     Waiting,
-    /// Nobody has it.
+    /// The lock has no holder.
     Free,
 }
 
-/// Some of the locks.
+/// A page of locks.
 #[derive(Clone, Debug, Default)]
 pub struct LockPage {
-    /// These.
+    /// The locks.
     pub locks: Vec<(LockKey, LockView)>,
-    /// About how much there is to show of them.
+    /// The approximate size of the page.
     pub n_bytes: usize,
-    /// Where to go on: after this name, which its reader may not be allowed to see. There may be more even if there was
-    /// nothing on this page.
+    /// Where the next page starts: after this name. The caller might not be allowed to see the name. `None` after the
+    /// last page; a page before it can be empty.
     pub next: Option<Box<str>>,
 }
 
-/// Some of the leases.
+/// A page of leases.
 #[derive(Clone, Debug)]
 pub struct LeasePage {
-    /// These.
+    /// The leases.
     pub leases: Vec<LeaseRecord>,
-    /// Where to go on.
+    /// Where the next page starts; `None` after the last page.
     pub next: Option<usize>,
 }
 
@@ -289,36 +290,17 @@ impl Look for ListLocks {
 
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> LockPage {
         let filter = self.0;
-        let mut page = LockPage::default();
         if !writer.machine.order_names(ORDERED_MAX) {
-            // Nothing yet, and the same again: no name is before the empty one.
-            page.next = Some(filter.after.unwrap_or_default());
-            return page;
+            // The caller repeats the request from the same place. No name sorts before the empty one.
+            let next = Some(filter.after.unwrap_or_default());
+            return LockPage { next, ..LockPage::default() };
         }
-        let (names, last) = names(writer, &filter);
-        let detail = Detail { n_queue_max: SCAN_MAX, n_bytes_max: LOCK_BYTES_MAX };
-        let mut before = filter.after.clone();
-        for name in names {
-            if page.locks.len() == filter.n_max || page.n_bytes >= PAGE_BYTES {
-                page.next = before;
-                return page;
-            }
-            let key = LockKey::new(&*filter.namespace, name.clone());
-            before = Some(name);
-            // Nothing is shown as over that is not durably over.
-            let _ = writer.apply(Settle(key.clone()), batch);
-            let view = writer.machine.lock_in_part(&key, detail);
-            if matches(&key.name, &view, &filter) {
-                page.n_bytes += view.n_bytes();
-                page.locks.push((key, view));
-            }
-        }
-        page.next = last;
-        page
+        let (names, next) = names(writer, &filter);
+        ListNames { filter, names, next }.look(writer, batch)
     }
 }
 
-/// The next names a list is to look at, and the last that was passed if there may be more after it.
+/// Returns the next lock names for a list. Also returns the last inspected name if there might be more after it.
 fn names(writer: &Writer, filter: &Filter) -> (Vec<Box<str>>, Option<Box<str>>) {
     let Filter { namespace, prefix, after, view, .. } = filter;
     let from = after.as_deref().map_or(&**prefix, |after| after.max(prefix));
@@ -392,7 +374,7 @@ impl Look for Probe {
     fn look(self, _: &mut Writer, _: &mut Batch) {}
 }
 
-/// As many of these leases as fit a page. It goes on at the place of the first that does not.
+/// Returns as many of these leases as fit a page. The next page starts at the first that does not.
 fn page(
     writer: &mut Writer,
     numbers: impl Iterator<Item = (usize, LeaseNumber)>,
@@ -414,7 +396,7 @@ fn page(
     LeasePage { leases, next: None }
 }
 
-/// A lease as it durably is. Nothing overdue is shown as if it were not.
+/// Returns a lease in its durable state, after ending it if it is overdue.
 fn settled_lease(
     writer: &mut Writer,
     number: LeaseNumber,
@@ -430,7 +412,7 @@ fn settled_lease(
     writer.machine.lease_record(number)
 }
 
-fn matches(name: &str, view: &LockView, filter: &Filter) -> bool {
+pub(super) fn matches(name: &str, view: &LockView, filter: &Filter) -> bool {
     if filter.leave_out.is_some_and(|leave_out| leave_out.applies(name, view)) {
         return false;
     }

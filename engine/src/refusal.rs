@@ -1,32 +1,28 @@
-//! What is refused before it is applied: nothing more is taken while there is no room for it, or nobody could write it
-//! down.
+//! Refusals before a command is applied: no new locks while the store is full, and no changes while they cannot be
+//! audited.
 
 use leasehold_core::{Acquire, Command};
 
 use super::ask::Question;
-use super::message::Error;
+use super::error::Error;
 use super::writer::Writer;
 
 impl Writer {
-    /// Why nothing more can be taken, if that is so.
+    /// Returns why no new locks can be granted; `None` if they can.
     pub(super) fn no_room(&self) -> Option<Error> {
         if self.health.n_bytes() >= self.options.journal_bytes_max {
             return Some(Error::JournalFull);
         }
-        self.health.is_short().then(|| match self.is_remote {
-            false => Error::DiskFull,
-            true if self.health.room().is_out => Error::StoreAlarmed,
-            true => Error::StoreFull,
-        })
+        self.health.is_short().then(|| self.durability.out_of_space(self.health.room()))
     }
 
-    /// Would it do what has to be in the audit file, while nothing can be written there?
+    /// Returns whether the request must be audited but the audit file cannot be written.
     pub(super) fn is_unaudited(&self, question: &Question) -> bool {
         let Some((audit, _)) = &self.options.audit else { return false };
         audit.refuses() && question.must_be_told() && !self.is_renewal(question)
     }
 
-    /// Does whoever asks have it already? Where a lock is sticky, asking again is renewing.
+    /// Returns whether the request only renews a lease. For a sticky lock, acquiring it again renews it.
     pub(super) fn is_renewal(&self, question: &Question) -> bool {
         let Question::Apply(Command::Acquire(acquire)) = question else { return false };
         let Acquire { lock, owner, dialect, sticky, .. } = acquire;

@@ -1,8 +1,7 @@
-//! Following and leading by turns, in a process that outlives both.
+//! Alternates between following and leading, in a process that outlives both.
 //!
-//! Whoever asks does so by the same handle all the time. While this process follows it is told so at once, and nothing
-//! was done. What belongs to one time of leading (machine, waiters, answers under way, connections that are gone) ends
-//! with it.
+//! Clients use the same handle all the time. While this process follows, their requests are rejected immediately and
+//! have no effect. The state of one leadership (machine, waiters, pending answers, closed connections) ends with it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use leasehold_base::sync::lock;
 use leasehold_core::mutant;
 
 use super::chronicler::Chronicler;
+use super::durability::Durability;
 use super::event::EventLog;
 use super::metrics::{EngineMetrics, Turn};
 use super::rounds::{Habits, Lead};
@@ -23,15 +23,15 @@ use super::writer::Writer;
 use super::{EngineHandle, Options, run};
 use leasehold_store::{self as store, Event, Followed, Loaded, News, Seat, Taken, Told};
 
-/// Whoever follows looks at least this often whether there is something new, and whether it should stop.
+/// A follower checks at least this often for new records and for a stop.
 const FOLLOW_MAX: Duration = Duration::from_millis(250);
-/// For so long a process that led looks for the one that does, before it ends.
+/// After handing over, a stopping leader tells clients the address of the new leader for up to this long.
 const SEE_OFF_MAX: Duration = Duration::from_secs(1);
 const SEE_OFF_PAUSE: Duration = Duration::from_millis(25);
-/// After something that makes following impossible, it is tried again this often.
+/// The interval between attempts if following fails.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// A process that takes part in a seat.
+/// A process that is part of a cluster.
 pub(super) struct Roles {
     options: Options,
     seat: Box<dyn Seat>,
@@ -40,12 +40,12 @@ pub(super) struct Roles {
     clock: LockClock,
     events: Arc<EventLog>,
     metrics: Arc<EngineMetrics>,
-    /// Ends with this, after it has written everything.
+    /// Dropped last, after it has written all events.
     chronicler: Option<Chronicler>,
 }
 
 impl Roles {
-    /// Reads what there is. Nobody leads yet.
+    /// Reads the shared state as a follower.
     pub(super) fn start(
         options: Options,
         mut seat: Box<dyn Seat>,
@@ -61,7 +61,7 @@ impl Roles {
         let (told, ours) = sorted(told);
         if let Some((audit, data)) = &options.audit {
             let wall_ms = clock.moment().wall_ms;
-            // What others wrote is in their audit.
+            // Records of other servers are in their own audit files.
             let ours: Vec<_> = told.iter().filter(|event| ours.contains(&event.id.seq)).collect();
             audit.tell_late(generation, &mut ours.into_iter());
             audit.begin((generation, seq), &[], data.as_deref(), wall_ms);
@@ -89,13 +89,13 @@ impl Roles {
         Ok((Self { options, seat, lead, shared, clock, events, metrics, chronicler }, handle))
     }
 
-    /// Until it is to stop, or cannot go on.
+    /// Follows and leads until the process stops or cannot continue.
     pub(super) fn live(mut self) -> Result<(), store::Error> {
         let ended = loop {
             let Some(taken) = self.follow() else { break Ok(()) };
             match self.write(taken) {
                 Err(store::Error::Fenced(why)) => {
-                    tracing::warn!(%why, "this server leads no longer");
+                    tracing::warn!(%why, "lost leadership");
                     self.metrics.cluster.leads(None);
                     self.metrics.cluster.count(Turn::Lost);
                     drop(self.shared.follow());
@@ -105,7 +105,7 @@ impl Roles {
                     self.see_off();
                     break Ok(());
                 }
-                // Nobody is waiting for what it would have been.
+                // The server stops, so the failure does not matter to any client.
                 Err(_) if self.shared.is_stopping() => break Ok(()),
                 ended => break ended,
             }
@@ -116,7 +116,7 @@ impl Roles {
         ended
     }
 
-    /// Follows until the seat is ours; `None`: it is time to stop.
+    /// Follows until this process becomes the leader. Returns `None` when it is time to stop.
     fn follow(&mut self) -> Option<Taken> {
         let mut trouble = None;
         while !self.shared.is_stopping() {
@@ -131,7 +131,7 @@ impl Roles {
                 Ok(Some(taken)) => return Some(taken),
                 Err(error) => {
                     let why = error.to_string();
-                    // Said once, not every second.
+                    // Logged once, not every second.
                     if trouble.as_ref() != Some(&why) {
                         tracing::error!(%why, "cannot follow");
                     }
@@ -143,7 +143,7 @@ impl Roles {
         None
     }
 
-    /// The seat is given up. Whoever still comes here is to find the one that has it, for a moment.
+    /// Tells clients that still arrive here, for a moment, the address of the new leader.
     fn see_off(&mut self) {
         drop(self.shared.follow());
         let began = pace::now();
@@ -158,7 +158,7 @@ impl Roles {
         match self.seat.follow(FOLLOW_MAX)? {
             News::State(Followed { generation, seq, last, told_after, told }) => {
                 self.clock.go_on(last);
-                self.events.begin_anew(generation, told_after);
+                self.events.start_over(generation, told_after);
                 let (told, ours) = sorted(told);
                 if let Some((audit, _)) = &self.options.audit {
                     let mut ours = told.iter().filter(|event| ours.contains(&event.id.seq));
@@ -184,14 +184,14 @@ impl Roles {
         Ok(None)
     }
 
-    /// Leads, until others take over or it is time to stop.
+    /// Leads until another server takes over or it is time to stop.
     fn write(&mut self, (store, loaded): Taken) -> Result<(), store::Error> {
         let Loaded { machine, last, epoch, seq, told, .. } = loaded;
         self.clock.go_on(last.unwrap_or_default());
-        // Everything before was told while it was followed.
+        // Earlier events were published while following.
         self.events.catch_up(0, seq, told);
-        let writer = Writer::new(
-            self.options.clone(),
+        let mut writer = Writer::new(
+            (self.options.clone(), Durability::Shared),
             (store, epoch),
             machine,
             self.clock.clone(),
@@ -199,11 +199,10 @@ impl Roles {
             self.events.clone(),
             self.metrics.clone(),
         );
-        let mut writer = writer.remote();
         if !mutant!(AnswerBeforeEpochRecord) {
             writer.begin()?;
         }
-        tracing::info!(epoch, "this server leads");
+        tracing::info!(epoch, "became leader");
         self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
         self.metrics.cluster.leads(Some(epoch));
         self.metrics.cluster.count(Turn::Taken);
@@ -213,7 +212,7 @@ impl Roles {
     }
 }
 
-/// As events, and which records this very node wrote.
+/// Converts records to events. Also returns the numbers of the records that this server wrote.
 fn sorted(told: Vec<Told>) -> (Vec<Event>, BTreeSet<u64>) {
     let ours = told.iter().filter(|told| told.is_ours).map(|told| told.seq).collect();
     (told.into_iter().flat_map(Told::events).collect(), ours)

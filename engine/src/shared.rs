@@ -1,4 +1,4 @@
-//! What those who ask and whoever answers both look at.
+//! The state shared by the handles and the writer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,48 +13,58 @@ use super::message::{Asked, Ticket};
 use super::rounds::Inbox;
 use leasehold_store::Leader;
 
-/// Once so many have asked, they need not wait until the worker has done everything else it has to do.
+/// With this many queued requests, the engine's thread is woken even if the worker has other work first.
 const N_ASKED_AT_ONCE: usize = 32;
 
 pub(super) struct Shared {
     pub(super) inbox: Arc<Inbox<Asked>>,
-    /// Requests nobody waits for any more, and grants nobody was told of.
+    /// Requests whose clients have disconnected, and grants that were not delivered.
     gone: Mutex<Vec<Gone>>,
     next_ticket: AtomicU64,
     is_stopping: AtomicBool,
-    /// Somebody else writes the journal, or nobody does.
+    /// Another server leads, or none does.
     is_following: AtomicBool,
-    /// Lock time at which there was last a round.
+    /// Lock time of the last round.
     pub(super) alive_at: AtomicU64,
-    /// Lock time at which the store last said that nobody has taken over.
+    /// Lock time at which the store last confirmed that no other server has taken over.
     pub(super) confirmed_at: AtomicU64,
-    /// The instant at which this process was last seen to have read everything, while it follows.
+    /// On a follower, the instant at which it had last read all records.
     pub(super) whole_at: Mutex<Option<Instant>>,
     whereabouts: watch::Sender<Whereabouts>,
-    /// Events can be late.
+    /// Whether events can be late.
     pub(super) stale: watch::Sender<bool>,
-    /// Requests cannot be answered here: another server leads, or the store has not confirmed this leader for the
-    /// length of its lease.
+    /// Whether requests cannot be answered here: another server leads, or the store has not confirmed this leader for
+    /// the length of its lease.
     is_unsure: watch::Sender<bool>,
     pub(super) stopped: watch::Sender<bool>,
     desks: Mutex<Desks>,
 }
 
-/// Where the one is that leads.
+/// Stops the engine when the last handle is dropped.
+pub(super) struct Asking(pub(super) Arc<Shared>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// The location of the leader.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Whereabouts {
-    /// It is this process.
+    /// This process leads.
     pub is_here: bool,
-    /// It is this one; `None`: this process, or it is not known.
+    /// The other server that leads; `None` if this process leads or the leader is unknown.
     pub leader: Option<Arc<Leader>>,
 }
 
-/// Whose connection is gone.
+/// A client that has disconnected.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Gone {
-    /// Whoever asked this.
+    /// The client that sent this request.
     Ticket(Ticket),
-    /// Whoever this was granted to, and in which epoch. Another epoch may have told them of it again.
+    /// The client that was granted this lease, and the epoch of that grant. A later epoch might have reported the lease
+    /// to the client again.
     Grant(LeaseNumber, u64),
 }
 
@@ -86,12 +96,12 @@ impl Shared {
         std::mem::take(&mut *lock(&self.gone))
     }
 
-    /// To be handled in the next round; [`Self::is_gone`] makes sure that there is one.
+    /// Adds a disconnect for the next round. [`Self::is_gone`] also makes sure that there is one.
     pub(super) fn add_gone(&self, gone: Gone) {
         lock(&self.gone).push(gone);
     }
 
-    /// Somebody is not there any more.
+    /// Reports a disconnect and wakes the engine's thread.
     pub(super) fn is_gone(&self, gone: Gone) {
         self.add_gone(gone);
         self.inbox.engine.ring();
@@ -111,7 +121,7 @@ impl Shared {
         self.is_following.load(SeqCst)
     }
 
-    /// Whoever asks from here on is told that somebody else leads.
+    /// From now on, rejects requests because another server leads. Returns the queued requests.
     pub(super) fn follow(&self) -> Vec<Asked> {
         self.is_following.store(true, SeqCst);
         self.is_unsure(true);
@@ -119,9 +129,9 @@ impl Shared {
         self.inbox.close()
     }
 
-    /// Whoever asks from here on is answered.
+    /// From now on, accepts requests.
     pub(super) fn lead(&self) {
-        // What is gone belongs to an epoch that is over.
+        // Disconnects from before belong to an earlier epoch.
         drop(self.take_gone());
         self.is_following.store(false, SeqCst);
         self.is_unsure(false);
@@ -136,11 +146,11 @@ impl Shared {
     /// Returns when requests cannot be answered here.
     pub(super) async fn unsure(&self) {
         let mut is_unsure = self.is_unsure.subscribe();
-        // The sender is in `self`.
+        // Cannot fail, because the sender is in `self`.
         let _ = is_unsure.wait_for(|is_unsure| *is_unsure).await;
     }
 
-    /// This is who leads elsewhere, as far as is known.
+    /// Sets the server that leads, as far as known.
     pub(super) fn led_by(&self, leader: Option<Leader>) {
         self.whereabouts.send_if_modified(|known| {
             let is_new = known.leader.as_deref() != leader.as_ref();

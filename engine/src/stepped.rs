@@ -1,5 +1,5 @@
-//! The engine without its thread: whoever drives it runs that thread's part, as it runs the workers' tasks, when a bell
-//! rings. For the simulation.
+//! The engine without its thread, for the simulation. The caller runs that thread's turns, and the workers' tasks, when
+//! their bells ring.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use super::writer::Writer;
 use super::{EngineHandle, Options, load};
 use leasehold_store::{self as store, Store};
 
-/// An engine that stands still between two turns.
+/// An engine that does nothing between two turns.
 pub struct Stepped {
     lead: Arc<Lead<Writer>>,
     shared: Arc<Shared>,
@@ -32,18 +32,19 @@ impl Stepped {
         Ok((Self { lead, shared }, handle))
     }
 
-    /// A turn of the thread: it does what there is to do. How long it would sleep then if nobody woke it; `None`: the
-    /// end has come.
+    /// Does the thread's turn. Returns how long the thread could sleep without being woken, or `None` after the last
+    /// round.
     pub fn turn(&self) -> Option<Duration> {
         self.lead.turn()
     }
 
-    /// Was the thread woken since this last said so? If not, the next one who wakes it wakes the caller.
+    /// Returns ready if the thread was woken since the last time this returned ready. Otherwise registers the caller to
+    /// be woken.
     pub fn poll_woken(&self, context: &mut Context<'_>) -> Poll<()> {
         self.shared.inbox.engine.poll(context)
     }
 
-    /// Has the end come, in whoever's turn?
+    /// Returns whether the last round is done, in a turn of the thread or of a worker.
     pub fn has_ended(&self) -> bool {
         *self.shared.stopped.borrow()
     }

@@ -1,21 +1,21 @@
-//! How a writer begins and ends.
+//! How a writer starts and ends.
 
 use leasehold_base::pace;
 use leasehold_core::{Resume, mutant};
 
 use super::batch::Batch;
 use super::commit::SETTLE_PAUSE;
-use super::message::Error;
+use super::error::Error;
 use super::metrics::Turn;
 use super::writer::Writer;
 use leasehold_store::{self as store, Dismissal, Draft, Kind};
 
-/// Seeing off one waiter takes no more of a record.
+/// Maximum bytes that ending the wait of one client adds to a record.
 const RESUMED_BYTES_MAX: usize = 256;
 
 impl Writer {
-    /// Sees off everybody who waited when the last writer ended, and makes that durable, before anybody can ask
-    /// anything. No record of it is too long.
+    /// Ends the waits that the last writer left behind, and makes that durable, before any request is accepted. Uses
+    /// several records if one would be too long.
     pub(super) fn begin(&mut self) -> Result<(), store::Error> {
         self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
         let n_waiters_max = self.store.record_bytes_max() / RESUMED_BYTES_MAX;
@@ -27,7 +27,7 @@ impl Writer {
             while self.held.is_some() {
                 pace::sleep(SETTLE_PAUSE);
                 self.settle()?;
-                if self.is_remote && self.shared.is_stopping() {
+                if self.durability.outlives_writer() && self.shared.is_stopping() {
                     return Err(store::Error::Unknown("the server stops".into()));
                 }
             }
@@ -37,7 +37,7 @@ impl Writer {
         }
     }
 
-    /// Whoever goes on from here is to know what time it was.
+    /// Records the current time, so that the next leader continues from it.
     fn last_tick(&mut self) {
         let Ok(permit) = self.store.reserve() else { return };
         let draft = Draft { kind: Kind::Tick, moment: self.clock.moment(), changes: &[] };
@@ -46,7 +46,7 @@ impl Writer {
         }
     }
 
-    /// Gives up the right to write, so that another process has it at once. Everything that was applied is durable.
+    /// Gives up the right to write so that another process can take over immediately. All applied changes are durable.
     pub(super) fn step_down(&mut self) -> Result<(), store::Error> {
         self.last_tick();
         let why = self.store.dismissal();
@@ -57,12 +57,13 @@ impl Writer {
         self.end(given_up.and(Err(store::Error::Fenced(why.to_string()))))
     }
 
-    /// Tells everybody who still waits that the loop has ended, and how.
+    /// Tells all waiting clients that the engine or this leadership has ended, and how.
     pub(super) fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
-        // Others go on where we end, and this process follows them.
-        let is_overtaken = self.is_remote && matches!(result, Err(store::Error::Fenced(_)));
+        // If another server has taken over, this process follows it.
+        let error = result.as_ref().err();
+        let is_overtaken = error.is_some_and(|error| self.durability.is_overtaken(error));
         let asked = if is_overtaken { self.shared.follow() } else { self.shared.inbox.close() };
-        // Whatever nobody looked at has had no effect.
+        // Queued requests that are in no round have had no effect.
         let error = if is_overtaken { Error::NotLeading } else { Error::Stopping };
         for ask in self.asks.drain(..).chain(asked) {
             ask.reply_to.tell(Err(error));
@@ -83,12 +84,12 @@ impl Writer {
         if is_overtaken {
             return result;
         }
-        if self.is_remote && result.is_ok() {
+        if self.durability.outlives_writer() && result.is_ok() {
             self.last_tick();
         }
         let result = result.and_then(|()| self.store.finish());
-        // A process that takes part with others ends later.
-        if !self.is_remote {
+        // A process in a cluster ends later.
+        if !self.durability.outlives_writer() {
             self.shared.stopped.send_replace(true);
         }
         result

@@ -1,8 +1,8 @@
-//! A grant that its client was not told of yet.
+//! The guard of a grant that its client does not know of yet.
 //!
-//! What the engine grants is nobody's until the answer is on its way to the client: it may have gone meanwhile, or the
-//! answer may never reach the system's buffers. So every new grant leaves the engine with this guard, which goes
-//! wherever the answer goes. Whoever drops the answer on the way, at whichever point, drops the guard with it.
+//! A client can disconnect before it receives its grant, or the response might never reach the system's buffers. So
+//! every new grant leaves the engine with this guard, which travels with the response. Wherever the response is dropped
+//! on the way, the guard is dropped with it and releases the grant.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use leasehold_core::{LeaseNumber, mutant};
 
 use super::shared::{Gone, Shared};
 
-/// Dropped before [`Self::delivered`] was called, it has the engine give back what was granted: one lease, or all
-/// those that were granted together. A lease's number is never used again, so a late report ends no later lease.
-#[must_use = "what nobody is told of is given back"]
-pub struct Undelivered(Told);
+/// Dropped before [`Self::delivered`] was called, it releases the grant: one lease, or all leases that were granted
+/// together. Lease numbers are never reused, so a late release cannot end a later lease.
+#[must_use = "dropping it releases the grant"]
+pub struct Undelivered(Guard);
 
-enum Told {
+enum Guard {
     Alone(Report),
-    /// Several connections wait for the same lease. It is enough if one of them is told.
+    /// Several connections wait for the same lease. It is enough if one of them gets the response.
     Together(Shareable),
 }
 
-/// All clones are one guard.
+/// A guard that can be cloned. All clones count as one guard.
 #[derive(Clone)]
 pub struct Shareable(Arc<Report>);
 
@@ -32,16 +32,16 @@ struct Report {
     is_delivered: AtomicBool,
 }
 
-/// How it is given back.
+/// How the grant is released.
 enum Back {
-    /// Here.
+    /// This engine releases it.
     Here {
         shared: Arc<Shared>,
-        /// The first, if there are several.
+        /// The first lease, if there are several.
         lease: LeaseNumber,
         epoch: u64,
     },
-    /// By whoever granted it. Gone once it was called.
+    /// The server that granted it releases it. The function is taken when it is called.
     Elsewhere(Option<Box<dyn FnOnce() + Send + Sync>>),
 }
 
@@ -50,16 +50,16 @@ impl Undelivered {
         Self::by(Back::Here { shared, lease, epoch })
     }
 
-    /// Another server granted it, and has to be told.
+    /// Creates a guard for a grant of another server, which `give_back` tells to release it.
     pub fn elsewhere(give_back: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self::by(Back::Elsewhere(Some(Box::new(give_back))))
     }
 
     fn by(back: Back) -> Self {
-        Self(Told::Alone(Report { back, is_delivered: AtomicBool::new(false) }))
+        Self(Guard::Alone(Report { back, is_delivered: AtomicBool::new(false) }))
     }
 
-    /// What was granted here, and in which epoch.
+    /// Returns the grant of this engine and its epoch; `None` for a grant of another server.
     pub fn grant(&self) -> Option<(u64, LeaseNumber)> {
         match &self.report().back {
             Back::Here { lease, epoch, .. } => Some((*epoch, *lease)),
@@ -69,33 +69,33 @@ impl Undelivered {
 
     fn report(&self) -> &Report {
         match &self.0 {
-            Told::Alone(report) => report,
-            Told::Together(Shareable(report)) => report,
+            Guard::Alone(report) => report,
+            Guard::Together(Shareable(report)) => report,
         }
     }
 
-    /// The client may know of it from here on.
+    /// Marks the grant as delivered: the client might know of it from now on.
     pub fn delivered(self) {
         self.report().is_delivered.store(true, Relaxed);
     }
 
-    /// One guard more for the same grant: only if none of them is delivered is it given back.
+    /// Splits the guard in two. The grant is released only if neither is delivered.
     pub fn split(self) -> (Self, Self) {
         let report = self.shared();
         (Self::from_shared(report.clone()), Self::from_shared(report))
     }
 
-    /// In a form that can be cloned, which is being the same guard.
+    /// Converts the guard to a form that can be cloned.
     pub fn shared(self) -> Shareable {
         match self.0 {
-            Told::Alone(report) => Shareable(Arc::new(report)),
-            Told::Together(report) => report,
+            Guard::Alone(report) => Shareable(Arc::new(report)),
+            Guard::Together(report) => report,
         }
     }
 
-    /// Returns the guard from its form that can be cloned.
+    /// Converts the guard back from its clonable form.
     pub fn from_shared(report: Shareable) -> Self {
-        Self(Told::Together(report))
+        Self(Guard::Together(report))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What those who waited are told.
+//! Answers clients whose wait for a lock has ended.
 
 use leasehold_core::{
     Acquired, AcquiredAll, Command, Detail, Grant, GrantKind, LeaseNumber, LeaseView, LockKey,
@@ -6,23 +6,23 @@ use leasehold_core::{
 };
 
 use super::ask::Reply;
+use super::error::Error;
 use super::mailbox::Told;
-use super::message::Error;
 use super::metrics::Op;
 use super::undelivered::Undelivered;
 use super::waiters::Waiter;
 use super::writer::Writer;
 
-/// What a connection waits for.
+/// The locks that a connection waits for.
 pub(super) enum Wanted {
     /// One lock.
     One(LockKey),
-    /// All of these.
+    /// All of these locks together.
     All(Vec<LockKey>),
 }
 
 impl Wanted {
-    /// What a command waits for on its connection, if that is what it does.
+    /// Returns the locks that a command waits for, if it is an acquire.
     pub(super) fn by(command: &Command) -> Option<Self> {
         match command {
             Command::Acquire(acquire) if matches!(acquire.wait, Wait::Connected(_)) => {
@@ -41,7 +41,7 @@ impl Wanted {
     }
 }
 
-/// The lease that waits after a command, the first if there are several.
+/// Returns the lease that waits after a command. If there are several, returns the first.
 pub(super) fn queued(outcome: &Result<Outcome, Rejection>) -> Option<LeaseNumber> {
     match outcome {
         Ok(Outcome::Acquire(Acquired::Queued(lease))) => Some(*lease),
@@ -51,11 +51,11 @@ pub(super) fn queued(outcome: &Result<Outcome, Rejection>) -> Option<LeaseNumber
 }
 
 impl Writer {
-    /// Those who waited for these leases are told what became of them.
+    /// Answers the connections that waited for these leases.
     pub(super) fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {
         for lease in leases {
             let waiters = self.waiters.take(lease);
-            // If several are told, it is given back only if none of them hears of it.
+            // If several connections are answered, the lease is released only if none of the responses is delivered.
             let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatIsKnownElsewhere);
             let mut common = None;
             for Waiter { wanted, reply_to, sent_at, .. } in waiters {
@@ -80,8 +80,8 @@ impl Writer {
         }
     }
 
-    /// What became of a lease that waited, or of the first of several that waited together. One that was granted, and
-    /// was over before that was known to be durable, is neither told as granted nor as waited for in vain.
+    /// Returns the reply for a lease that waited, or for the first of several that waited together. If the lease was
+    /// granted but expired before the grant was durable, the outcome is unknown.
     fn waited(&self, lease: LeaseNumber, wanted: &Wanted) -> Result<Reply, Error> {
         match wanted {
             Wanted::One(_) if self.was_granted_in_vain(lease) => Err(Error::Unknown),
@@ -103,7 +103,8 @@ impl Writer {
         }
     }
 
-    /// Told whole: if one of them has ended meanwhile, the wait was in vain, and the rest is given back.
+    /// Reports a grant only if all leases are active. If one of them has ended in the meantime, the wait has failed and
+    /// the other leases are released.
     fn waited_for_all(&self, first: LeaseNumber, keys: &[LockKey]) -> Reply {
         let numbers = (first.0..).take(keys.len()).map(LeaseNumber);
         let active: Vec<_> = numbers.filter_map(|number| self.active(number)).collect();
@@ -121,12 +122,12 @@ impl Writer {
         Reply::WaitOver { n, view: Box::new(self.in_the_way(&keys[n])) }
     }
 
-    /// A lock with as much of its holders as it takes to know who is in the way.
+    /// Reads a lock with only enough of its holders to tell which is in the way.
     fn in_the_way(&self, key: &LockKey) -> LockView {
         self.machine.lock_in_part(key, Detail { n_queue_max: 0, n_bytes_max: 1 })
     }
 
-    /// Is its time over, though nothing has ended it yet?
+    /// Returns whether the lease has expired but was not ended yet.
     fn was_granted_in_vain(&self, number: LeaseNumber) -> bool {
         let lease = self.machine.lease(number);
         lease.is_some_and(|lease| lease.phase == Phase::Active && self.is_over(&lease))

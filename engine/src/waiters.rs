@@ -1,4 +1,4 @@
-//! Who waits for an answer that is not due yet.
+//! Connections that wait for a lock.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use super::mailbox::ReplyTo;
 use super::message::Ticket;
 use super::waited::Wanted;
 
-/// Connections behind waiting leases.
+/// Connections by the waiting lease.
 #[derive(Default)]
 pub(super) struct Waiters {
     by_lease: BTreeMap<LeaseNumber, Vec<Waiter>>,
@@ -24,13 +24,13 @@ pub(super) struct Waiter {
 }
 
 impl Waiters {
-    /// A lease can have several: a client that comes back may be there before its old connection is gone.
+    /// Adds a connection. A lease can have several, because a client can reconnect before its old connection is closed.
     pub(super) fn add(&mut self, lease: LeaseNumber, waiter: Waiter) {
         self.leases.insert(waiter.ticket, lease);
         self.by_lease.entry(lease).or_default().push(waiter);
     }
 
-    /// The connections of a lease that waits no more.
+    /// Removes and returns the connections of a lease that no longer waits.
     pub(super) fn take(&mut self, lease: LeaseNumber) -> Vec<Waiter> {
         let waiters = self.by_lease.remove(&lease).unwrap_or_default();
         for waiter in &waiters {
@@ -39,7 +39,7 @@ impl Waiters {
         waiters
     }
 
-    /// A connection is gone. The lease it waited for, if nobody else waits for it.
+    /// Removes a disconnected connection. Returns its lease if no other connection waits for it.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<LeaseNumber> {
         let lease = self.leases.remove(&ticket)?;
         let waiters = self.by_lease.get_mut(&lease)?;
@@ -51,7 +51,7 @@ impl Waiters {
         None
     }
 
-    /// Does a connection wait for this lease?
+    /// Returns whether a connection waits for this lease.
     pub(super) fn has(&self, lease: LeaseNumber) -> bool {
         self.by_lease.contains_key(&lease)
     }
@@ -60,7 +60,7 @@ impl Waiters {
         self.drain_leases().into_values().flatten().collect()
     }
 
-    /// All connections, by the leases they wait for.
+    /// Removes and returns all connections, by lease.
     pub(super) fn drain_leases(&mut self) -> BTreeMap<LeaseNumber, Vec<Waiter>> {
         self.leases.clear();
         std::mem::take(&mut self.by_lease)

@@ -1,4 +1,5 @@
-//! Watching one's own lease: whoever proves it theirs is told when it ends, whatever else they may read.
+//! Watches a single lease. A client that proves that the lease is its own is told when it ends, even without the right
+//! to read the lock.
 
 use std::collections::HashMap;
 
@@ -9,25 +10,25 @@ use super::batch::Batch;
 use super::read::Look;
 use super::writer::Writer;
 
-/// Be told when a lease ends.
+/// Starts watching a lease.
 #[derive(Clone, Debug)]
 pub struct WatchLease {
-    /// Which lease, and by what right.
+    /// The lease, and the proof that it is the client's.
     pub proof: Proof,
-    /// Through which protocol.
+    /// The dialect of the lease.
     pub dialect: Dialect,
 }
 
-/// A lease that is watched.
+/// A watched lease.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    /// As it is now: active.
+    /// The lease, which is active.
     pub lease: Box<LeaseView>,
-    /// How it ended, once it has.
+    /// How the lease ended; `None` while it is active.
     pub ended: watch::Receiver<Option<Fact>>,
 }
 
-/// Who watches which lease. An entry goes when its lease ends, so there are never more than active leases.
+/// The watchers by lease. An entry is removed when its lease ends, so there are never more than active leases.
 #[derive(Default)]
 pub(super) struct Watchers {
     by_lease: HashMap<LeaseNumber, watch::Sender<Option<Fact>>>,
@@ -38,7 +39,7 @@ impl Watchers {
         self.by_lease.entry(lease).or_insert_with(|| watch::Sender::new(None)).subscribe()
     }
 
-    /// Tells those who watch a lease that it has ended.
+    /// Notifies the watchers of a lease that has ended.
     pub(super) fn tell(&mut self, fact: &Fact) {
         if self.by_lease.is_empty() || !matches!(fact.what, What::Ended(_)) {
             return;
@@ -55,7 +56,7 @@ impl Look for WatchLease {
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
         let WatchLease { proof, dialect } = self;
         let lease = writer.apply(Prove { proof, dialect }, batch)?;
-        // Whatever ends it from here on, in this batch or later, is told after this.
+        // Registered before the batch ends, so every later end of the lease is reported.
         let ended = writer.watchers.add(lease.id.number);
         Ok(Watched { lease, ended })
     }

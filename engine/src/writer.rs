@@ -1,4 +1,4 @@
-//! The loop: collect, reserve, apply, append, answer.
+//! The engine's loop: collects requests, reserves the store, applies, appends, replies.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,12 +13,14 @@ use super::Options;
 use super::ask::{Question, Reply};
 use super::batch::{Answer, Batch};
 use super::commit::{Held, SETTLE_PAUSE};
+use super::durability::Durability;
+use super::error::Error;
 use super::event::EventLog;
 use super::gather::{Ended, Gathering};
 use super::lapse::Forsaken;
 use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
-use super::message::{Asked, Error};
+use super::message::Asked;
 use super::metrics::{EngineMetrics, Op};
 use super::read::Look;
 use super::rounds::{Gathers, Round, Work};
@@ -29,15 +31,11 @@ use super::waiters::{Waiter, Waiters};
 use super::watch::Watchers;
 use leasehold_store::{self as store, Health, Kind, Store};
 
-/// While another process holds the database, nothing is tried more often than this.
+/// Minimum pause between attempts while another process holds the database.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
-/// The loop goes round at least this often, so that it can be seen to be alive.
+/// Maximum sleep of the loop, so that its health check sees it running.
 const IDLE_MAX: Duration = Duration::from_secs(1);
-/// While nothing is written to a store that others can take over, it is asked at least this often whether they have.
-const CONFIRM_EVERY: Duration = Duration::from_secs(1);
-/// While it is not known whether a record is durable, nobody is kept waiting for longer than this.
-const HELD_MAX: Duration = Duration::from_secs(5);
-/// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
+/// If a round takes longer than this, because of a slow disk, workers do not do rounds themselves.
 const QUICK_MAX: Duration = Duration::from_millis(1);
 
 pub struct Writer {
@@ -52,23 +50,22 @@ pub struct Writer {
     pub(super) waiters: Waiters,
     pub(super) watchers: Watchers,
     pub(super) outbox: Outbox,
-    /// Empty between rounds, with the room that was needed before.
+    /// Requests of the current round. Empty between rounds; its memory is reused.
     pub(super) asks: Vec<Asked>,
     pub(super) batch: Batch,
     pub(super) written_at: Timestamp,
-    /// When the store last said that what we know is all there is to know.
+    /// When the store last confirmed that this writer has seen all records.
     pub(super) confirmed_at: Timestamp,
-    /// Which epoch of the journal this is.
+    /// The epoch of the journal.
     pub(super) epoch: u64,
-    /// It writes to a store that others can take over. When they do, this writer ends and the process follows them.
-    pub(super) is_remote: bool,
-    /// Something fell due in this round, whether or not that changed anything.
+    pub(super) durability: Durability,
+    /// A deadline passed in this round, whether or not that changed anything.
     pub(super) was_due: bool,
     pub(super) was_busy: bool,
-    /// The store did not answer when it was last asked.
+    /// The store did not answer the last time.
     pub(super) was_silent: bool,
     gathering: Gathering,
-    /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
+    /// A batch whose outcome is not known yet. No command is applied in the meantime.
     pub(super) held: Option<Held>,
     /// Leases whose waits ended because the store was silent.
     pub(super) forsaken: Forsaken,
@@ -76,7 +73,7 @@ pub struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        options: Options,
+        (options, durability): (Options, Durability),
         (store, epoch): (Box<dyn Store>, u64),
         machine: Machine,
         clock: LockClock,
@@ -87,7 +84,7 @@ impl Writer {
         Self {
             options,
             health: store.health(),
-            is_remote: false,
+            durability,
             epoch,
             store,
             machine,
@@ -111,17 +108,12 @@ impl Writer {
         }
     }
 
-    /// Others can take over what it writes to.
-    pub(super) fn remote(self) -> Self {
-        Self { is_remote: true, ..self }
-    }
-
     /// See [`Options::settle_max`].
     pub(super) fn settle_max(&self) -> Span {
         Span::from_nanos(self.options.settle_max.as_nanos() as u64)
     }
 
-    /// How long nothing needs to be done if nobody asks.
+    /// Returns how long there is nothing to do without new requests.
     fn patience(&self, now: Timestamp) -> Duration {
         if self.held.is_some() {
             return SETTLE_PAUSE;
@@ -142,7 +134,7 @@ impl Writer {
         wanted.min(IDLE_MAX).max(if self.was_busy { BUSY_PAUSE } else { Duration::ZERO })
     }
 
-    /// One batch. An error means that it is not known what is durable, and everybody in it is told so.
+    /// Commits one batch. On an error, the outcome of the batch is unknown and its clients are told so.
     fn turn(&mut self, asks: &mut Vec<Asked>) -> Result<(), store::Error> {
         let now = self.clock.now();
         let is_due = self.machine.next_deadline().is_some_and(|at| at <= now);
@@ -164,7 +156,7 @@ impl Writer {
                 return Ok(());
             }
             Err(error) => {
-                // Nothing was applied.
+                // No command was applied.
                 for ask in asks.drain(..) {
                     ask.reply_to.tell(Err(Error::Stopping));
                 }
@@ -176,7 +168,7 @@ impl Writer {
         let n_bytes_max = self.store.record_bytes_max() / 2;
         let steps_aside = self.must_step_aside(is_due || !gone.is_empty(), asks);
         if steps_aside && !self.step_aside(now, n_bytes_max, &mut batch) {
-            // Nothing is granted before all of them have stepped aside.
+            // No lock is granted before all of these waiters are parked.
             gone.into_iter().for_each(|gone| self.shared.add_gone(gone));
             return self.commit(permit, Kind::Batch, batch);
         }
@@ -200,7 +192,7 @@ impl Writer {
         self.commit(permit, Kind::Batch, batch)
     }
 
-    /// Applies what is about to be refused: what being busy must never do.
+    /// Deliberate bug: applies commands that are then refused as busy.
     fn apply_unseen(&mut self, asks: &[Asked]) {
         for ask in asks {
             if let Question::Apply(command) = &ask.question {
@@ -239,7 +231,7 @@ impl Writer {
         let Asked { question, asker, ticket, reply_to, sent_at } = asked;
         let op = Op::of(&question);
         if op == Some(Op::Acquire) && reply_to.is_closed() {
-            // Nobody is there to be given anything. Releases are applied all the same.
+            // The client is gone, so it is granted nothing. Releases are applied anyway.
             return;
         }
         if question.takes_more()
@@ -249,7 +241,7 @@ impl Writer {
             self.metrics.ops.failed(op);
             return self.post(reply_to, Err(error));
         }
-        // What the server does by itself is told of later.
+        // Changes that the server itself makes are audited later.
         if asker.is_some() && self.is_unaudited(&question) {
             self.metrics.ops.failed(op);
             return self.post(reply_to, Err(Error::AuditFailed));
@@ -298,7 +290,7 @@ impl Writer {
         outcome
     }
 
-    /// Tells of what the record just made durable says happened.
+    /// Publishes and logs the facts of a durable record.
     pub(super) fn tell(&mut self, facts: &mut Vec<Fact>, wall_ms: i64) {
         if facts.is_empty() {
             return;
@@ -315,7 +307,7 @@ impl Writer {
         self.events.add(journal, facts.drain(..), wall_ms);
     }
 
-    /// Has an answer sent with the next [`Self::send`].
+    /// Queues a reply for the next [`Self::send`].
     pub(super) fn post(&mut self, reply_to: ReplyTo, reply: Result<Reply, Error>) {
         let told = reply.map(|reply| {
             let undelivered = reply.new_grant().map(|lease| self.undelivered(lease));
@@ -324,7 +316,7 @@ impl Writer {
         self.outbox.add(reply_to, told);
     }
 
-    /// Goes with an answer that grants something.
+    /// Creates the guard for a reply with a grant.
     pub(super) fn undelivered(&self, lease: LeaseNumber) -> Undelivered {
         Undelivered::new(self.shared.clone(), lease, self.epoch)
     }
@@ -333,14 +325,15 @@ impl Writer {
         self.outbox.send(&self.shared.desks());
     }
 
-    /// Whoever stops does not wait for ever for a store to answer.
+    /// Returns whether the server is stopping, so that it must not wait for the store indefinitely.
     fn must_give_up(&self) -> bool {
         self.shared.is_stopping() && !mutant!(StopWithTheStore)
     }
 
-    /// Has the store not said for a while that nobody has taken over?
+    /// Returns whether a shared store has not confirmed for a while that no other server has taken over.
     fn is_confirm_due(&self, now: Timestamp) -> bool {
-        self.is_remote && nanos(now.since(self.confirmed_at)) >= CONFIRM_EVERY
+        let every = self.durability.confirm_every();
+        every.is_some_and(|every| nanos(now.since(self.confirmed_at)) >= every)
     }
 
     pub(super) fn is_tick_due(&self, now: Timestamp) -> bool {
@@ -360,7 +353,8 @@ impl Work for Writer {
         (self.outbox.n_told, self.outbox.n_woken) = (0, 0);
         self.shared.alive_at.store(began.as_nanos(), Relaxed);
         if let Some(held) = &self.held {
-            let is_long = self.is_remote && nanos(began.since(held.since)) >= HELD_MAX;
+            let held_max = self.durability.held_max();
+            let is_long = held_max.is_some_and(|max| nanos(began.since(held.since)) >= max);
             if is_long {
                 self.note_silence(true);
                 self.refuse_all();
@@ -370,7 +364,7 @@ impl Work for Writer {
             }
             return match self.settle() {
                 Ok(()) if is_long && self.held.is_some() && self.must_give_up() => {
-                    let why = "it is not known what was done last, and the server stops";
+                    let why = "the outcome of the last write is unknown; the server stops";
                     Round::Last(self.end(Err(store::Error::Unknown(why.into()))))
                 }
                 Ok(()) if self.held.is_some() => {
@@ -381,11 +375,11 @@ impl Work for Writer {
                 Err(error) => Round::Last(self.end(Err(error))),
             };
         }
-        if self.is_remote && self.store.is_dismissed() {
+        if self.durability.can_be_overtaken() && self.store.is_dismissed() {
             return Round::Last(self.step_down());
         }
         if mutant!(ConfirmBeforeApplying)
-            && self.is_remote
+            && self.durability.can_be_overtaken()
             && let Err(error) = self.store.reserve().and_then(|permit| self.store.confirm(permit))
         {
             return match self.unconfirmed(Batch::default(), error) {
@@ -394,8 +388,8 @@ impl Work for Writer {
             };
         }
         let mut asks = std::mem::take(&mut self.asks);
-        // Some may be left that did not fit into the last record. A leader that has lapsed checks first whether the
-        // store answers again.
+        // First finishes the requests that did not fit into the last record. A leader that has lapsed first checks
+        // whether the store answers again.
         if asks.is_empty() && (!self.has_lapsed() || mutant!(HeldWhileLapsed)) {
             self.shared.inbox.take(self.options.batch_max, &mut asks);
         }
@@ -414,8 +408,8 @@ impl Work for Writer {
         let ended_at = self.clock.now();
         let took = ended_at.since(began);
         let (n_told, n_woken) = (self.outbox.n_told, self.outbox.n_woken);
-        // Waking up for nothing says nothing of who comes back.
-        if self.is_remote && (n_taken > 0 || n_told > 0) {
+        // A round without requests and replies says nothing about returning clients.
+        if self.durability.gathers_requests() && (n_taken > 0 || n_told > 0) {
             let n_asked = self.shared.inbox.n_asked();
             self.gathering.ended(Ended { n_taken, n_told, n_woken, n_asked, took }, ended_at);
         }
@@ -423,7 +417,7 @@ impl Work for Writer {
     }
 
     fn gathers(&mut self, n_asked: usize) -> Option<Gathers> {
-        if !self.is_remote || self.held.is_some() || !self.asks.is_empty() {
+        if !self.durability.gathers_requests() || self.held.is_some() || !self.asks.is_empty() {
             return None;
         }
         let gives_back = |asked: &Asked| Op::of(&asked.question) == Some(Op::Release);

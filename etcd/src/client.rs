@@ -116,7 +116,7 @@ impl Client {
             let mut stream = stream.await?;
             let first: Option<LeaseKeepAliveResponse> =
                 member.in_time(*try_max, stream.message()).await?;
-            let over = || Error::new(Kind::LeaseGone, &member.name, "the lease is over");
+            let over = || Error::new(Kind::LeaseGone, &member.name, "the lease has ended");
             first.map(|answer| answer.ttl).filter(|ttl| *ttl > 0).ok_or_else(over)
         };
         self.noted(n, answer.await)

@@ -76,7 +76,7 @@ pub(crate) fn words(status: &Status) -> String {
         source = error.source();
     }
     if words.contains("UnknownIssuer") {
-        words += " (another CA than the one we were given has signed it)";
+        words += " (signed by another CA than the configured one)";
     }
     words
 }

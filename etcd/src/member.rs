@@ -63,7 +63,9 @@ impl Member {
             None => Some(Link::new(name, try_max, endpoint.uri().clone())),
         };
         let doubt = match tls {
-            Some(Tls { identity: None, .. }) => "does it use TLS, and want no certificate of ours?",
+            Some(Tls { identity: None, .. }) => {
+                "does it use TLS and reject the client certificate?"
+            }
             _ => "does it use TLS?",
         };
         let (channel, name) = (endpoint.connect_lazy(), name.into());
@@ -161,7 +163,7 @@ impl Member {
         attempt: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Error> {
         let late = |_| {
-            let why = format!("no answer within {} ms", try_max.as_millis());
+            let why = format!("no response within {} ms", try_max.as_millis());
             Error::new(Kind::Unknown, &self.name, why)
         };
         let answer = tokio::time::timeout(try_max, attempt).await.map_err(late)?;

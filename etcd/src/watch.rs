@@ -49,7 +49,7 @@ impl Watch {
         let message = message.ok_or_else(|| over(Kind::Unknown, "the watch has ended"))?;
         match message {
             WatchResponse { compact_revision: 1.., .. } => {
-                Err(over(Kind::Compacted, "what was to be watched was compacted"))
+                Err(over(Kind::Compacted, "the watched revision was compacted"))
             }
             WatchResponse { canceled: true, .. } => {
                 Err(over(Kind::Unknown, &format!("the watch has ended: {}", message.cancel_reason)))

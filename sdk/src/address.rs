@@ -17,12 +17,12 @@ const PASSED_ON_FOR: Duration = Duration::from_secs(30);
 /// The URLs of one server or of one cluster.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// Has at least one element.
+    /// The configured addresses, at least one.
     given: Vec<Arc<Base>>,
     /// The Unix socket paths among the URLs.
     unix_paths: Arc<[PathBuf]>,
     ways: Ways,
-    state: Mutex<State>,
+    state: Mutex<Preference>,
 }
 
 /// How to reach the leader.
@@ -36,7 +36,7 @@ pub(crate) struct Ways {
 }
 
 #[derive(Debug)]
-struct State {
+struct Preference {
     /// The address that the next request tries first.
     chosen: Arc<Base>,
     /// Until this time, followers forward requests instead of naming the leader.
@@ -67,7 +67,7 @@ impl Addresses {
         let Some(chosen) = given.first().cloned() else {
             return Err(Error::Invalid("a client needs a URL".into()));
         };
-        let state = Mutex::new(State { chosen, passed_on_until: None });
+        let state = Mutex::new(Preference { chosen, passed_on_until: None });
         Ok(Self { given, unix_paths: unix_paths.into(), ways, state })
     }
 
@@ -87,7 +87,7 @@ impl Addresses {
 
     /// Starts the route of a request, at the address that last responded.
     pub(crate) fn trip(&self) -> Trip<'_> {
-        let State { chosen, passed_on_until } = &*self.state();
+        let Preference { chosen, passed_on_until } = &*self.state();
         let is_passed_on = passed_on_until.is_some_and(|until| Instant::now() < until);
         let direct = self.ways.direct.unwrap_or(self.given.len() > 1 || self.ways.follows_any);
         Trip {
@@ -101,7 +101,7 @@ impl Addresses {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Preference> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,7 +135,7 @@ impl Clone for Addresses {
     fn clone(&self) -> Self {
         let (given, unix_paths) = (self.given.clone(), self.unix_paths.clone());
         let chosen = self.state().chosen.clone();
-        let state = Mutex::new(State { chosen, passed_on_until: None });
+        let state = Mutex::new(Preference { chosen, passed_on_until: None });
         Self { given, unix_paths, ways: self.ways, state }
     }
 }
@@ -252,8 +252,7 @@ impl Drop for Trip<'_> {
 fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
     let invalid = |why: &str| Error::Invalid(format!("{url:?} {why}"));
     if url.is_empty() {
-        let why =
-            "a URL is empty; several are written with one comma in between: http://a,http://b";
+        let why = "a URL is empty; separate several with commas: http://a,http://b";
         return Err(Error::Invalid(why.into()));
     }
     if let Some(path) = unix_path(url) {
@@ -285,7 +284,7 @@ fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
     // Normalizes the URL, so that equal addresses have equal texts.
     let host = uri.host().unwrap_or_default().to_ascii_lowercase();
     if host.is_empty() || !host.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c)) {
-        return Err(invalid("is not a URL; several are written with commas in between"));
+        return Err(invalid("is not a URL; separate several with commas"));
     }
     let scheme = uri.scheme_str().unwrap_or_default();
     let at = match uri.port_u16().filter(|given| *given != port) {
@@ -417,7 +416,7 @@ mod tests {
         };
         assert!(Addresses::new(&[], Ways::default()).is_err());
         for list in ["", ",", "http://a,", "http://a,,http://b", ",http://a"] {
-            assert!(said(list).contains("a URL is empty; several are written"), "{list}");
+            assert!(said(list).contains("a URL is empty; separate several"), "{list}");
         }
         for url in
             ["b", "unix:", "ftp://a", "https://a?x", "http://", "http://a b", "http://c;http://d"]

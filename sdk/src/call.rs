@@ -78,7 +78,7 @@ impl Client {
         read_or(answer, |no| Error::NotAcquired(Box::new(no)))
     }
 
-    /// Like [`acquire`](Self::acquire), but of a longer wait it lasts only 30 s and the response timeout. Returns
+    /// Does the same as [`acquire`](Self::acquire), but waits for at most 30 s plus the response timeout. Returns
     /// `None` if there was no response by then: the lock might have been granted. Repeat the request with the same
     /// `request_id` and the rest of the wait, which keeps its position in the queue. If the server does not respond at
     /// all anymore, that request goes to the next URL.

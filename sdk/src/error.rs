@@ -86,7 +86,7 @@ impl Error {
     pub fn after_uncertain(self) -> Self {
         match self {
             Error::Unreachable(why) | Error::Untrusted(why) => Error::Broken(format!(
-                "an earlier try got no answer, and now: cannot connect to {why}"
+                "an earlier attempt got no response; now: cannot connect to {why}"
             )),
             Error::Failed { status, mut failure } => {
                 failure.may_have_taken_effect |= failure.retryable;
@@ -95,7 +95,7 @@ impl Error {
             error @ Error::Foreign { .. }
                 if error.is_retryable() && !error.may_have_taken_effect() =>
             {
-                Error::Broken(format!("an earlier try got no answer, and now: {error}"))
+                Error::Broken(format!("an earlier attempt got no response; now: {error}"))
             }
             error => error,
         }
@@ -139,12 +139,14 @@ impl fmt::Display for Error {
             Error::Unreachable(why) | Error::Untrusted(why) => {
                 write!(f, "cannot connect to {why}")
             }
-            Error::Broken(why) => write!(f, "no answer, it may have taken effect: {why}"),
+            Error::Broken(why) => {
+                write!(f, "no response; the request might have taken effect: {why}")
+            }
             Error::Foreign { status, body } if body.is_empty() => {
-                write!(f, "not an answer of a Leasehold server ({status})")
+                write!(f, "not a response of a Leasehold server ({status})")
             }
             Error::Foreign { status, body } => {
-                write!(f, "not an answer of a Leasehold server ({status}): {body}")
+                write!(f, "not a response of a Leasehold server ({status}): {body}")
             }
             Error::Invalid(why) => f.write_str(why),
         }

@@ -65,9 +65,9 @@ fn block_on_release<T: GiveBack>(what: T) {
         if let Ok(runtime) = runtime {
             // The client's connections belong to a runtime that might no longer exist.
             let client = what.client().reconnected();
-            let given_back =
+            let released =
                 async { tokio::time::timeout(BLOCKED_MAX, what.give_back(&client)).await };
-            let _ = runtime.block_on(given_back);
+            let _ = runtime.block_on(released);
         }
         let _ = done.send(());
     });

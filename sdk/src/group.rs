@@ -302,7 +302,7 @@ impl GiveBack for Proofs {
         async move {
             if let Err(error) = proofs.release().await {
                 let lock = proofs.names().join(", ");
-                tracing::warn!(lock, %error, "dropped locks were not released");
+                tracing::warn!(lock, %error, "could not release dropped locks");
             }
         }
     }

@@ -287,7 +287,7 @@ impl GiveBack for Proof {
     async fn give_back(&self, client: &Client) {
         let proof = Self { client: client.clone(), ..self.clone() };
         if let Err(error) = proof.release().await {
-            tracing::warn!(lock = self.acquired.lock_name, %error, "a dropped lock was not released");
+            tracing::warn!(lock = self.acquired.lock_name, %error, "could not release a dropped lock");
         }
     }
 

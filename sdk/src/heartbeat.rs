@@ -92,13 +92,13 @@ async fn beat<R, F>(
                 next_at = sent_at + ttl / RENEW_AFTER;
             }
             Err(error) if is_final(&error) => {
-                tracing::warn!(lock = what, %error, "the server says that the lease is over");
+                tracing::warn!(lock = what, %error, "the server reports that the lease has ended");
                 tenure.lose(Lost::Ended);
                 return;
             }
             // No other error reveals whether the lease has ended. If it has, the deadline passes.
             Err(error) => {
-                tracing::warn!(lock = what, %error, n_failed, "a renewal failed, it is tried again");
+                tracing::warn!(lock = what, %error, n_failed, "renewal failed; retrying");
                 next_at = clock.now() + pause(ttl, n_failed);
                 n_failed += 1;
             }

@@ -74,7 +74,7 @@ impl<W: Wish> Leaving<W> {
 impl<W: Wish> GiveBack for Leaving<W> {
     async fn give_back(&self, client: &Client) {
         if let Err(error) = self.leave(client).await {
-            tracing::debug!(%error, "what was asked for could not be given up at once");
+            tracing::debug!(%error, "could not cancel the request immediately");
         }
     }
 

@@ -111,7 +111,7 @@ impl LockRequest {
                 return invalid("ttl and margin of a session's lock are those of the session");
             }
             if let Err(lost) = session.check() {
-                return invalid(&format!("the session is over: {lost}"));
+                return invalid(&format!("the session has ended: {lost}"));
             }
         }
         self.terms.margin()

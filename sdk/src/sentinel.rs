@@ -36,7 +36,7 @@ impl Sentinel {
                     let token = proof.fencing_token;
                     let (how, reason) = ending.as_ref().map(|end| (&*end.how, &end.reason)).unzip();
                     let reason = reason.and_then(Option::as_deref);
-                    tracing::warn!(lock, token, how, reason, "the server says that the lease is over");
+                    tracing::warn!(lock, token, how, reason, "the server reports that the lease has ended");
                     tenure.ended(ending);
                 }
             }
@@ -58,7 +58,7 @@ async fn ended(client: &Client, lock: &str, proof: &WatchLeaseRequest) -> Option
             Ok(ending) => return ending,
             Err(error) => error,
         };
-        tracing::debug!(lock, %error, "the lease cannot be watched now");
+        tracing::debug!(lock, %error, "cannot watch the lease now");
         match error {
             Error::Failed { failure, .. } if failure.code == Code::LeaseNotHeld => return None,
             error if error.is_retryable() => tokio::time::sleep(PAUSE).await,

@@ -203,7 +203,7 @@ struct Open {
 impl GiveBack for Open {
     async fn give_back(&self, client: &Client) {
         if let Err(error) = close(client, &self.id).await {
-            tracing::warn!(%error, "a dropped session was not closed");
+            tracing::warn!(%error, "could not close a dropped session");
         }
     }
 

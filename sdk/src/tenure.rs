@@ -21,11 +21,11 @@ const DRIFT: u32 = 100;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Lost {
-    /// It was not renewed in time. The lease ends within the margin, or has ended while the process was paused.
+    /// The lease was not renewed in time: it ends within the margin, or has ended while the process was paused.
     OutOfTime,
     /// The server reported that the lease expired or was revoked. Another client might already hold the lock.
     Ended,
-    /// It was released, or its session was closed.
+    /// The lease was released, or its session was closed.
     Released,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Lost::OutOfTime => "the lease could not be renewed in time",
-            Lost::Ended => "the server says that the lease is over: it expired or was revoked",
+            Lost::Ended => "the lease expired or was revoked",
             Lost::Released => "the lease was released",
         })
     }
@@ -263,9 +263,9 @@ mod tests {
     async fn a_lock_of_a_session_goes_with_it_and_not_the_other_way_round() {
         let (clock, session) = fresh();
         let session = Arc::new(session);
-        let [kept, given_back] = [(); 2].map(|()| Tenure::within(session.clone()));
-        assert_eq!(given_back.lose(Lost::Released), Lost::Released);
-        assert_eq!(given_back.lost().await, Lost::Released);
+        let [kept, released] = [(); 2].map(|()| Tenure::within(session.clone()));
+        assert_eq!(released.lose(Lost::Released), Lost::Released);
+        assert_eq!(released.lost().await, Lost::Released);
         assert_eq!((session.check(), kept.check()), (Ok(()), Ok(())));
         session.extend(clock.now() + TTL, TTL).unwrap();
         assert_eq!(kept.deadline(), session.deadline());

@@ -207,7 +207,7 @@ pub(crate) async fn obtain<W: Wish>(
                 attempts.goes_on();
                 // No response was due yet. Check that the server is still there.
                 wish.client().inner.transport.sound().await;
-                tracing::debug!("the wait goes on over another connection");
+                tracing::debug!("the wait continues over another connection");
                 continue;
             }
             None => Err(unheard()),
@@ -235,7 +235,7 @@ pub(crate) async fn obtain<W: Wish>(
             _ => {
                 request_id = random::request_id();
                 doubt.end();
-                Error::Broken("the lease was over before we knew of it".into())
+                Error::Broken("the lease had ended before the client received it".into())
             }
         };
         let pause = attempts.after(&error, clock.now());
@@ -278,7 +278,7 @@ pub(crate) async fn in_slice<T>(
 }
 
 fn unheard() -> Error {
-    Error::Broken("nothing came while it was waited for".into())
+    Error::Broken("no response arrived during the wait".into())
 }
 
 /// Runs the work while the lock is held, and releases the lock however the work ends.

@@ -31,8 +31,8 @@ pub(crate) fn config(trust: &Trust, http2: bool, is_used: bool) -> Result<Client
         _ if !is_used => builder.with_root_certificates(RootCertStore::empty()),
         Some(file) => builder.with_root_certificates(roots(file)?),
         None => builder.with_platform_verifier().map_err(|error| {
-            let why = "the CA certificates of this system cannot be read";
-            Error::Invalid(format!("{why}: {error}; give those to believe as CA file (--ca-file)"))
+            let why = "cannot read the CA certificates of this system";
+            Error::Invalid(format!("{why}: {error}; pass the trusted CAs with --ca-file"))
         })?,
     };
     let mut config = match &trust.client {
@@ -90,7 +90,7 @@ fn private(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
         pem::Error::NoItemsFound => invalid(
             file,
-            "has no private key in PEM that could be used; one that is encrypted by a password could not",
+            "has no usable private key in PEM; a key with a password is not supported",
         ),
         error => invalid(file, error),
     })
@@ -121,10 +121,10 @@ pub(crate) fn explain(error: &rustls::Error) -> String {
         rustls::Error::InvalidCertificate(why) => explain_certificate(why),
         rustls::Error::AlertReceived(alert) => explain_alert(*alert),
         rustls::Error::InvalidMessage(_) => {
-            "the server does not speak TLS there; is the URL to begin with http://?".into()
+            "the server does not use TLS on this port. Should the URL start with http://?".into()
         }
         rustls::Error::PeerIncompatible(_) => {
-            format!("the server and this client have no kind of TLS in common: {error}")
+            format!("the server and this client have no TLS version or cipher in common: {error}")
         }
         error => format!("TLS: {error}"),
     }
@@ -133,19 +133,19 @@ pub(crate) fn explain(error: &rustls::Error) -> String {
 fn explain_certificate(why: &CertificateError) -> String {
     match why {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "the server's certificate has expired; it has to be renewed there (or the clock here is wrong)".into()
+            "the server's certificate has expired; renew it on the server (or correct the clock of this machine)".into()
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet; is the clock of this machine right?".into()
         }
         // A CA with the right name but another key has this error. It is not trusted either.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "the server's certificate is signed by an authority that is not trusted here; give the certificate of that \
-             CA as CA file (--ca-file, LEASEHOLD_CA_FILE)"
+            "the server's certificate is signed by a CA that this client does not trust; pass the CA certificate \
+             (--ca-file, LEASEHOLD_CA_FILE)"
                 .into()
         }
         CertificateError::NotValidForName => {
-            "the server's certificate is for another name; use a name that it has in the URL".into()
+            "the server's certificate is for another name; use a name of the certificate in the URL".into()
         }
         CertificateError::NotValidForNameContext { expected, presented } => format!(
             "the server's certificate is not for {:?}, but for {}; use one of these in the URL",
@@ -200,8 +200,8 @@ const REFUSALS: [AlertDescription; 12] = [
 ];
 
 /// For a server that closes a connection before a request was sent. A rejected client certificate can look like this.
-pub(crate) const CLOSED_AT_ONCE: &str =
-    "the server hung up at once; does it require a client certificate (--client-cert-file)?";
+pub(crate) const CLOSED_AT_ONCE: &str = "the server closed the connection immediately. Does it \
+    require a client certificate (--client-cert-file)?";
 
 /// Returns whether the connection was rejected in its handshake.
 pub(crate) fn is_refused(error: &rustls::Error) -> bool {

@@ -265,7 +265,7 @@ impl Transport {
         answer: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let patience = self.links.timeout.saturating_add(longer);
-        let late = |_| Error::Broken(format!("nothing came within {patience:?}"));
+        let late = |_| Error::Broken(format!("no response within {patience:?}"));
         tokio::time::timeout(patience, answer).await.map_err(late)?
     }
 }
@@ -326,7 +326,7 @@ fn of_hyper(base: &str, error: &hyper_util::client::legacy::Error) -> Error {
         Error::Unreachable(format!("{base}: {}", unconnected(base, error)))
     } else if is_no_http(error) && base.starts_with("http:") {
         Error::Broken(format!(
-            "{base}: the answer is not HTTP; if the server speaks TLS there, use https:// in the URL"
+            "{base}: the response is not HTTP; if the server uses TLS on this port, use https:// in the URL"
         ))
     } else {
         Error::Broken(chain(error))
@@ -410,13 +410,12 @@ fn unconnected(base: &str, error: &(dyn std::error::Error + 'static)) -> String 
             "there is no such socket file. Is the server running?".into()
         }
         (Some(ErrorKind::PermissionDenied), true) => {
-            "no permission to use this socket file (its server sets that by --unix-socket-mode)"
-                .into()
+            "no permission to use this socket file (--unix-socket-mode of its server)".into()
         }
         (Some(ErrorKind::ConnectionRefused), _) => {
             "connection refused. Is the server running?".into()
         }
-        (Some(ErrorKind::TimedOut), _) => "no answer in time. Is this the right address?".into(),
+        (Some(ErrorKind::TimedOut), _) => "no response in time. Is this the right address?".into(),
         (Some(kind), _) if system.is_some_and(|error| error.raw_os_error().is_some()) => {
             kind.to_string()
         }
@@ -434,8 +433,7 @@ fn check_private(url: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Invalid(format!(
-        "{url}: the API key would be sent unencrypted to another machine; use https://, or say that this is \
-         meant (--insecure)"
+        "{url}: the API key would be sent unencrypted to another machine; use https://, or allow it (--insecure)"
     )))
 }
 

@@ -25,7 +25,7 @@ fn is_held(runtime: &Runtime, local: &Local, lock: &str) -> bool {
 }
 
 #[test]
-fn a_guard_dropped_at_the_end_of_main_is_given_back() {
+fn a_guard_dropped_at_the_end_of_main_releases_its_lock() {
     let (runtime, local, url) = server();
     for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
         // As with `#[tokio::main]`: the guard is dropped within the runtime, and then the runtime is dropped.
@@ -41,7 +41,7 @@ fn a_guard_dropped_at_the_end_of_main_is_given_back() {
 }
 
 #[test]
-fn a_guard_and_a_session_dropped_without_a_runtime_are_given_back() {
+fn a_guard_and_a_session_dropped_without_a_runtime_are_released() {
     let (runtime, local, url) = server();
     let mains = Runtime::new().unwrap();
     let client = Client::new(&url).unwrap();

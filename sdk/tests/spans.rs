@@ -102,7 +102,7 @@ async fn what_goes_wrong_in_the_background_names_the_lock_and_the_reason() {
         assert!(warnings.iter().any(|line| is_it(&line)), "{what}: {warnings:?}");
     };
     warned("orders", "by an operator");
-    warned("a, b", "the server says that the lease is over");
+    warned("a, b", "the server reports that the lease has ended");
     local.stop().await;
 }
 

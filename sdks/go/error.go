@@ -97,7 +97,7 @@ const (
 	// OutOfTime: it was not renewed in time. It ends within the margin, or ended while this process was paused.
 	OutOfTime LostReason = "the lease could not be renewed in time"
 	// Ended: the server says that it is over, expired or revoked.
-	Ended LostReason = "the server says that the lease is over"
+	Ended LostReason = "the server reports that the lease has ended"
 	// Released: it was released, or its session was closed.
 	Released LostReason = "the lease was released"
 )
@@ -171,7 +171,7 @@ func (*TLSError) MayHaveTakenEffect() bool { return false }
 // BrokenError: the request was sent, but no whole answer came in time.
 type BrokenError struct{ Why string }
 
-func (e *BrokenError) Error() string          { return "no answer, the request may have taken effect: " + e.Why }
+func (e *BrokenError) Error() string          { return "no response; the request might have taken effect: " + e.Why }
 func (*BrokenError) Retryable() bool          { return true }
 func (*BrokenError) MayHaveTakenEffect() bool { return true }
 
@@ -184,7 +184,7 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("not an answer of a Leasehold server (%d): %s", e.Status, e.Body)
+	return fmt.Sprintf("not a response of a Leasehold server (%d): %s", e.Status, e.Body)
 }
 func (e *ForeignError) Retryable() bool {
 	return e.Status != 501 && (e.Status >= 500 || e.Status == 429)

@@ -45,7 +45,7 @@ func TestSeveralLocksAreRenewedTogetherAndLostIfOneOfThemIs(t *testing.T) {
 	if reason := reasonOf(t, set.Holding); reason != Ended {
 		t.Fatal(reason)
 	}
-	if err := set.Check(); !strings.HasPrefix(err.Error(), `locks "e", "f": the server says that the lease is over (lock "f": `) {
+	if err := set.Check(); !strings.HasPrefix(err.Error(), `locks "e", "f": the server reports that the lease has ended (lock "f": `) {
 		t.Fatal(err)
 	}
 	wantNotReleased(t, set.Release(ctx), "f")
@@ -122,7 +122,7 @@ func TestSeveralLocksThatAreWatchedAreToldAtOnceOfARevocationAndWhyItWas(t *test
 	if reason := reasonOf(t, set.Holding); reason != Ended {
 		t.Fatal(reason)
 	}
-	want := `locks "j", "k": the server says that the lease is over (lock "k": revoked: host is gone)`
+	want := `locks "j", "k": the server reports that the lease has ended (lock "k": revoked: host is gone)`
 	if err := set.Check(); err == nil || err.Error() != want {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ var errSliceOver error = &BrokenError{Why: "nothing came within " + waitSlice.St
 func isSliceOver(err error) bool { return errors.Is(err, errSliceOver) }
 
 // errOver: a lease was granted and is over, because we slept or because a broken connection kept it from us.
-var errOver error = &BrokenError{Why: "the lease was over before we knew of it: the ttl may be too short"}
+var errOver error = &BrokenError{Why: "the lease had ended before the client received it: the ttl may be too short"}
 
 func isOver(err error) bool { return errors.Is(err, errOver) }
 

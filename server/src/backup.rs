@@ -1,6 +1,6 @@
-//! Backups of a server at work: on a schedule, or because somebody asks for one.
+//! Backups of a running server, on a schedule or on request.
 //!
-//! They all go below one folder, which no request can choose. The oldest are removed.
+//! They are stored in one configured directory, which no request can choose. The oldest backups are deleted.
 
 use std::fs;
 use std::io;
@@ -15,71 +15,47 @@ use leasehold_base::clock::Clock;
 use leasehold_base::probe;
 use leasehold_base::sync::lock;
 
-use leasehold_auth::governed;
+use leasehold_dialects::backup::TakesBackups;
+pub use leasehold_dialects::backup::{Error, Taken};
 use leasehold_store::{self as store, sqlite};
 
-/// How the name of a backup begins. What comes then is when it was taken.
+/// Prefix of the names of backups. The time of the backup follows.
 const PREFIX: &str = "leasehold-";
-/// A backup that failed is tried again after this time at most.
+/// Maximum pause before a failed backup is retried.
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Where backups go and how many.
+/// Settings of backups.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder they go to. Each server needs one of its own.
+    /// The directory for backups. Each server needs a separate one.
     pub dir: PathBuf,
-    /// How often one is taken; `None`: only when somebody asks.
+    /// The interval between backups; `None` takes them only on request.
     pub every: Option<Duration>,
-    /// How many are kept.
+    /// The number of backups to keep.
     pub n_keep: usize,
 }
 
 impl Options {
-    /// Says why no backup could be put into the folder. Nothing is made.
+    /// Returns an error if the directory cannot be used. Creates nothing.
     pub(crate) fn check(&self) -> Result<(), String> {
         probe::folder(&self.dir)
     }
 }
 
-/// A backup that was taken.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Taken {
-    /// Its name in the folder of backups.
-    pub name: String,
-    /// How large it is.
-    pub n_bytes: u64,
-}
-
-/// A backup is asked for by somebody.
-pub(crate) struct TakeBackup;
-
-governed! {
-    TakeBackup: |_asked, caller| caller.check_admin();
-}
-
-/// Why there is none.
-#[derive(Debug)]
-pub enum Error {
-    /// Another one is being taken.
-    Running,
-    /// It could not be made.
-    Failed(store::Error),
-}
-
-/// The backups of one server.
+/// Takes the backups of one server.
 pub struct Backups {
     data: PathBuf,
     options: Options,
     clock: Arc<dyn Clock>,
-    /// The folder as it was at the start, or when it first could be used: its file system and its number there.
+    /// The file system and inode of the directory, recorded at startup or when the directory first became usable.
     seen: OnceLock<(u64, u64)>,
-    /// Taken by whoever takes one.
+    /// Locked while a backup is taken.
     turn: Mutex<()>,
     latest: Mutex<Latest>,
     n_failures: AtomicU64,
 }
 
-/// How old the latest one was at some moment.
+/// The age of the latest backup at a known time.
 struct Latest {
     age: Duration,
     at: Instant,
@@ -93,12 +69,12 @@ impl Backups {
         match ensure(&options.dir) {
             Ok(true) => tracing::warn!(
                 %dir,
-                "the backup directory was missing and is created; if a file system belongs there, mount it and restart"
+                "created the missing backup directory; if a file system belongs there, mount it and restart"
             ),
             Ok(false) => {}
             Err(error) => tracing::error!(%dir, %error, "cannot use the backup directory"),
         }
-        // While there is none, its age is that of the server.
+        // Without a backup, the age counts from the start of the server.
         let age = newest(&options.dir, clock.wall_ms()).unwrap_or_default();
         let latest = Mutex::new(Latest { age, at: Instant::now() });
         let n_failures = AtomicU64::new(0);
@@ -111,7 +87,7 @@ impl Backups {
             latest,
             n_failures,
         };
-        // If it cannot be used, every backup says why.
+        // If the directory is unusable, each backup reports the reason.
         let _ = this.check_dir();
         this
     }
@@ -121,13 +97,13 @@ impl Backups {
         self.n_failures.load(Relaxed)
     }
 
-    /// How old the latest one is; if there is none, for how long there could have been.
+    /// Returns the age of the latest backup. Without one, returns how long this server has been running.
     pub fn age(&self) -> Duration {
         let latest = lock(&self.latest);
         latest.age + latest.at.elapsed()
     }
 
-    /// Takes one, and removes those that are too many. Takes as long as the disk does.
+    /// Takes a backup and deletes the oldest ones. Blocks for as long as the disk needs.
     pub fn take(&self) -> Result<Taken, Error> {
         let _turn = match self.turn.try_lock() {
             Ok(turn) => turn,
@@ -140,26 +116,25 @@ impl Backups {
             .and_then(|()| sqlite::backup(&self.data, &self.options.dir.join(&name)));
         let n_bytes = copied.map_err(|error| self.failed(error))?.n_bytes;
         *lock(&self.latest) = Latest { age: Duration::ZERO, at: Instant::now() };
-        tracing::info!(name, n_bytes, "a backup was taken");
+        tracing::info!(name, n_bytes, "took a backup");
         if let Err(error) = self.prune() {
-            tracing::warn!(%error, "an old backup could not be removed");
+            tracing::warn!(%error, "cannot remove an old backup");
         }
         Ok(Taken { name, n_bytes })
     }
 
-    /// Checks that the folder still exists, and that it is still the same: where a file system is unmounted, the folder
-    /// it was mounted on is left, and is on another disk.
+    /// Checks that the directory still exists and is still the same one. After its file system is unmounted, the empty
+    /// mount point is left, and it is on another disk.
     fn check_dir(&self) -> Result<(), store::Error> {
         let dir = self.options.dir.display();
         let refused = |why: String| Err(store::Error::Refused(why));
         match identity(&self.options.dir) {
             Ok(Some(found)) if *self.seen.get_or_init(|| found) == found => Ok(()),
             Ok(Some(_)) => refused(format!(
-                "the backup directory {dir} is not the one that was there when the server started: another one is in \
-                 its place, or its file system was unmounted or replaced. Mount it again, or restart the server if \
-                 this is meant (backup-dir)"
+                "the backup directory {dir} was replaced or its file system was unmounted since the server started; \
+                 mount it again, or restart the server if this is intended (backup-dir)"
             )),
-            Ok(None) => refused(format!("{dir} is a file, not a folder")),
+            Ok(None) => refused(format!("{dir} is a file, not a directory")),
             Err(error) => refused(format!(
                 "the backup directory {dir} is missing: {error}; mount or create it (backup-dir)"
             )),
@@ -171,7 +146,7 @@ impl Backups {
         Error::Failed(error)
     }
 
-    /// Takes one whenever it is time, for ever.
+    /// Takes backups on schedule. Never returns.
     pub(crate) async fn keep_up(self: Arc<Self>, every: Duration) {
         let mut wait = every.saturating_sub(self.age());
         loop {
@@ -188,18 +163,32 @@ impl Backups {
         }
     }
 
-    /// Returns when none is being taken.
+    /// Waits until no backup is in progress.
     pub(crate) fn finish(&self) {
         drop(lock(&self.turn));
     }
 
-    /// Removes what is too old, and what was interrupted.
+    /// Deletes the oldest backups, and remains of interrupted ones.
     fn prune(&self) -> io::Result<()> {
         let (mut complete, interrupted): (Vec<_>, Vec<_>) =
             list(&self.options.dir)?.into_iter().partition(|path| sqlite::is_complete(path));
         complete.sort();
         let n_old = complete.len().saturating_sub(self.options.n_keep);
         complete[..n_old].iter().chain(&interrupted).try_for_each(fs::remove_dir_all)
+    }
+}
+
+impl TakesBackups for Backups {
+    fn take(&self) -> Result<Taken, Error> {
+        Self::take(self)
+    }
+
+    fn age(&self) -> Duration {
+        Self::age(self)
+    }
+
+    fn n_failures(&self) -> u64 {
+        Self::n_failures(self)
     }
 }
 
@@ -212,17 +201,17 @@ fn ensure(dir: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The file system of a folder and its number there; `None` if it is not a folder.
+/// Returns the file system and inode of a directory; `None` if it is not a directory.
 fn identity(dir: &Path) -> io::Result<Option<(u64, u64)>> {
     if !dir.metadata()?.is_dir() {
         return Ok(None);
     }
-    // Opening it has the system mount what is mounted on demand.
+    // Opening the directory triggers an automount.
     let found = fs::File::open(dir)?.metadata()?;
     Ok(Some((found.dev(), found.ino())))
 }
 
-/// Everything of ours in a folder.
+/// Returns the paths of all backups in a directory, including incomplete ones.
 fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -235,12 +224,12 @@ fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// How old the newest backup in a folder is; `None`: there is none.
+/// Returns the age of the newest backup in a directory; `None` if it contains no backup.
 pub fn newest(dir: &Path, wall_ms: i64) -> Option<Duration> {
     age_of_newest(list(dir).ok()?.into_iter(), wall_ms)
 }
 
-/// The same of every backup below a folder, also of those that were put there by hand under other names.
+/// Returns the age of the newest backup below a directory, including backups that were copied there under other names.
 pub fn newest_of_any(dir: &Path, wall_ms: i64) -> Option<Duration> {
     let all = fs::read_dir(dir).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     age_of_newest(all, wall_ms)
@@ -254,13 +243,13 @@ fn age_of_newest(all: impl Iterator<Item = PathBuf>, wall_ms: i64) -> Option<Dur
     Some(Duration::from_millis(u64::try_from(age_ms).unwrap_or(0)))
 }
 
-/// Names are in the order in which they were taken: `leasehold-20240115T103000.000Z`.
+/// Returns the name of a backup taken at this time. Names sort by time: `leasehold-20240115T103000.000Z`.
 fn name(wall_ms: i64) -> String {
     let at = calendar::to_millis(wall_ms).replace(['-', ':'], "");
     format!("{PREFIX}{at}")
 }
 
-/// The time in a name of ours, also of one that is not complete.
+/// Returns the time in the name of a complete or incomplete backup; `None` if it is not such a name.
 fn taken_at(name: &str) -> Option<&str> {
     let at = name.strip_prefix(PREFIX)?;
     let at = at.strip_suffix(".incomplete").unwrap_or(at);
@@ -288,7 +277,11 @@ mod tests {
         fs::rename(&dir, &aside).expect("moved");
         assert!(refused().contains("is missing"), "{}", refused());
         fs::create_dir(&dir).expect("made");
-        assert!(refused().contains("is not the one that was there"), "{}", refused());
+        assert!(
+            refused().contains("was replaced or its file system was unmounted"),
+            "{}",
+            refused()
+        );
         assert_eq!(fs::read_dir(&dir).expect("a folder").count(), 0);
         fs::remove_dir(&dir).expect("empty");
         fs::rename(&aside, &dir).expect("moved back");

@@ -1,5 +1,6 @@
-//! A server that is one of several: where their store is, and what this one is called.
+//! A server that is part of a cluster: its shared store, and its identity in the cluster.
 
+mod backend;
 mod location;
 pub(crate) mod roster;
 pub mod transfer;
@@ -11,55 +12,59 @@ use std::sync::Arc;
 
 use crate::http::Listen;
 use crate::metrics::Metrics;
+use backend::Purpose;
+pub use backend::health;
 use leasehold_base::clock::Clock;
 use leasehold_base::host::is_host;
+use leasehold_core::Limits;
 use leasehold_engine::{self as engine, Engine, EngineHandle};
-use leasehold_store::{Error, NodeFolder, Peering};
+use leasehold_store::shared::{self, Backend, Compact, Operator, SharedSeat, Watching};
+use leasehold_store::{Error, NodeFolder, Peering, Seat};
 pub use location::Location;
 use roster::Roster;
 
-/// How etcd is reached.
+/// How the store is reached.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Where.
+    /// The address of the store.
     pub location: Location,
-    /// Who signs the certificates of members, in PEM; `None`: connections are not encrypted.
+    /// The CA of the members' certificates, in PEM; `None` for unencrypted connections.
     pub ca_file: Option<PathBuf>,
-    /// Our own certificate and its key, in PEM, if members ask for one.
+    /// The client certificate and its key, in PEM, if members require one.
     pub identity_files: Option<(PathBuf, PathBuf)>,
-    /// A user of etcd, and a file with its password.
+    /// A user of the system that keeps the store, and a file with its password.
     pub user: Option<(String, PathBuf)>,
 }
 
-/// What one server is to the others.
+/// The cluster settings of one server.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How etcd is reached.
+    /// How the store is reached.
     pub access: Access,
-    /// The name of this server, which no other has.
+    /// The name of this server, which must be unique in the cluster.
     pub node: String,
-    /// Where clients reach it: a URL. `None`: where it listens first.
+    /// The URL at which clients reach this server; `None` to derive it from the first listen address.
     pub advertise: Option<String>,
-    /// Where it listens for the other servers. `None`: at a free port of the address where it listens first.
+    /// The listen address for the other servers; `None` for a free port of the first listen address.
     pub peer_listen: Option<SocketAddr>,
-    /// A file with what the servers know each other by. `None`: each says what it wants to be shown, in etcd; only for
-    /// servers on one machine.
+    /// A file with the secret that all servers share. `None`: each server publishes its own key in the store, which
+    /// is only safe if all servers are on one machine.
     pub peer_secret_file: Option<PathBuf>,
-    /// It may lead although its folder does not remember how far the journal went.
+    /// Allows this server to lead even if its data directory does not remember how far the journal went.
     pub lead_without_memory: bool,
-    /// It only ever follows.
+    /// Makes this server a follower that never leads.
     pub never_lead: bool,
-    /// Whether the one that leads has etcd forget what keys were.
+    /// Whether the leader removes the earlier values that the store remembers.
     pub compacts: bool,
-    /// How many bytes a member of etcd may use, unless it tells so itself.
+    /// The quota of a member in bytes, for members that do not report it.
     pub quota: u64,
 }
 
-/// The shortest secret that is taken.
+/// Minimum length of a peer secret.
 const SECRET_BYTES_MIN: usize = 16;
 
 impl Options {
-    /// Says what is wrong with where it is to be reached.
+    /// Returns an error if other servers could not reach this one.
     pub fn check(&self, listen: &[Listen]) -> Result<(), String> {
         if let Some(url) = &self.advertise
             && host_of(url).is_none()
@@ -73,25 +78,25 @@ impl Options {
         if self.advertise.is_none() && !listen.first().is_some_and(is_reached) {
             let listen = listen.first().map(ToString::to_string).unwrap_or_default();
             return Err(format!(
-                "--advertise: is required with --listen {listen}: it says where clients and other servers reach this \
-                 one, such as http://n1.example:8080"
+                "--advertise is required with --listen {listen}: the URL of this server for clients and other \
+                 servers, such as http://n1.example:8080"
             ));
         }
         let peers = self.peers(listen);
         if self.peer_secret_file.is_none() && !peers.ip().to_canonical().is_loopback() {
             let given = match self.peer_listen {
                 Some(_) => format!("--peer-listen {peers}"),
-                None => format!("beside the first --listen: {peers}"),
+                None => format!("next to the first --listen: {peers}"),
             };
             return Err(format!(
-                "--peer-secret-file: is required where other servers come by the network ({given}): a file with the \
-                 same secret on each of them. On one machine: --peer-listen 127.0.0.1:0"
+                "--peer-secret-file is required if other servers connect over the network ({given}): a file with the \
+                 same secret on each server. On one machine, use --peer-listen 127.0.0.1:0 instead"
             ));
         }
         Ok(())
     }
 
-    /// Where it listens for the other servers.
+    /// Returns the listen address for the other servers.
     pub fn peers(&self, listen: &[Listen]) -> SocketAddr {
         let beside = || {
             let first = listen.iter().find_map(Listen::address).map(|address| address.ip());
@@ -100,7 +105,7 @@ impl Options {
         self.peer_listen.unwrap_or_else(beside)
     }
 
-    /// How others reach this server that listens there by now.
+    /// Returns the addresses at which clients and other servers reach this one, given its actual listen addresses.
     pub(crate) fn reached(&self, listen: &[Listen], peers: SocketAddr) -> Result<Reached, String> {
         self.check(listen)?;
         let address = self.advertise.as_ref().map(|url| url.trim_end_matches('/').to_owned());
@@ -124,19 +129,18 @@ impl Options {
 }
 
 /// How others reach a server.
-#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "without etcd there are no others"))]
 pub(crate) struct Reached {
-    /// Where clients do.
+    /// The URL for clients.
     pub(crate) address: String,
-    /// Where the other servers do.
+    /// The address for other servers.
     pub(crate) peering: Peering,
-    /// What they have to show.
+    /// The key that other servers must send.
     pub(crate) key: String,
-    /// All of them have been given the same in a file.
+    /// Whether the key is from a file that all servers share.
     pub(crate) is_given: bool,
 }
 
-/// The host of `http://HOST:PORT`, an IPv6 address in its brackets.
+/// Returns the host of `http://HOST:PORT`. IPv6 addresses keep their brackets.
 fn host_of(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -156,183 +160,65 @@ fn secret(file: &Path) -> Result<String, String> {
     if secret.len() < SECRET_BYTES_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         let least = SECRET_BYTES_MIN;
         return Err(wrong(&format!(
-            "must have {least} or more letters, digits and signs, and no spaces"
+            "must have at least {least} printable characters, without spaces"
         )));
     }
     Ok(secret.into())
 }
 
-/// How etcd is, as this machine sees it.
+/// The state of the system that keeps the store, as seen from this machine.
 #[derive(Clone, Debug)]
-pub struct EtcdHealth {
+pub struct StoreHealth {
     /// Each member by its address; an error says why it does not answer.
     pub members: Vec<(String, Result<Member, String>)>,
-    /// How many keys there are under the prefix of the store.
+    /// The number of keys under the store's prefix.
     pub n_keys: Result<i64, String>,
 }
 
-/// A member of etcd that answers.
+/// A member that answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Its version.
+    /// The version of the system.
     pub version: String,
-    /// It knows a member that leads.
+    /// Whether the member knows a leader.
     pub has_leader: bool,
-    /// How many bytes its file has.
+    /// The size of its database file.
     pub n_bytes: i64,
-    /// Its alarms, in words.
+    /// Descriptions of its alarms.
     pub alarms: Vec<String>,
 }
 
-#[cfg(feature = "etcd")]
-mod built {
-    use std::fs;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use leasehold_core::Limits;
-
-    use super::{Access, Error, EtcdHealth, Member, NodeFolder, Options, PathBuf, Reached, Roster};
-    use leasehold_base::clock::Clock;
-    use leasehold_base::runtime;
-    use leasehold_store::Seat;
-    use leasehold_store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
-
-    /// How long one try may take if nobody waits for it: deleting a whole journal takes a while.
-    const ERRAND_TRY_MAX: Duration = Duration::from_secs(2);
-
-    /// Makes a store where nothing is yet.
-    pub fn init(access: &Access) -> Result<(), Error> {
-        etcd::init(&remote(access)?, &access.location.prefix)
-    }
-
-    /// This server's part in the seat, and who else has one. Must not be called where tokio's tasks run.
-    pub(crate) fn seat(
-        options: Options,
-        reached: &Reached,
-        folder: NodeFolder,
-        limits: Limits,
-        clock: Arc<dyn Clock>,
-    ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
-        let remote: Arc<dyn Cluster> = Arc::new(remote(&options.access)?);
-        let Options { access, node, lead_without_memory, never_lead, compacts, quota, .. } =
-            options;
-        let compact = if compacts { Compact::Own } else { Compact::Never };
-        let usual = etcd::Options::new(&node, &reached.address, limits);
-        let peering = Some(reached.peering.clone());
-        let options = etcd::Options { lead_without_memory, never_lead, compact, peering, ..usual };
-        let prefix = &access.location.prefix;
-        let operator = Operator::sharing(remote.clone(), prefix);
-        let seat = EtcdSeat::new(remote, prefix, options, folder, clock)?;
-        let seat = seat.watching_space(Watching { quota, ..Watching::default() })?;
-        Ok((Box::new(seat), Roster::new(move || operator.look())))
-    }
-
-    /// Reaches etcd for work that no request waits for.
-    pub fn reach(access: &Access) -> Result<Remote, Error> {
-        connected(access, |options| options.try_max = ERRAND_TRY_MAX)
-    }
-
-    /// Asks every member how it is. Must not be called where tokio's tasks run.
-    pub fn health(access: &Access) -> Result<EtcdHealth, Error> {
-        let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
-        runtime::on_this_thread().map_err(|error| refused(&error))?.block_on(async {
-            let client = leasehold_etcd::Client::new(options(access)?);
-            let client = client.map_err(|error| refused(&error))?;
-            let members = client.status().await.into_iter().map(|status| {
-                let known = |status: leasehold_etcd::StatusResponse| Member {
-                    version: status.version,
-                    has_leader: status.leader != 0,
-                    n_bytes: status.db_size,
-                    alarms: status.errors,
-                };
-                status.map(known).map_err(|error| error.to_string())
-            });
-            let members = access.location.members.iter().cloned().zip(members).collect();
-            let n_keys = etcd::n_keys(&client, &access.location.prefix).await;
-            Ok(EtcdHealth { members, n_keys: n_keys.map_err(|error| error.to_string()) })
-        })
-    }
-
-    fn remote(access: &Access) -> Result<Remote, Error> {
-        connected(access, |_| {})
-    }
-
-    fn connected(
-        access: &Access,
-        adjust: impl FnOnce(&mut leasehold_etcd::Options),
-    ) -> Result<Remote, Error> {
-        let mut options = options(access)?;
-        adjust(&mut options);
-        etcd::connect(options, &access.location.prefix)
-    }
-
-    fn options(access: &Access) -> Result<leasehold_etcd::Options, Error> {
-        let Access { location, ca_file, identity_files, user } = access;
-        let mut options = leasehold_etcd::Options::new(location.members.iter().cloned());
-        if let Some(ca_file) = ca_file {
-            let identity = identity_files.as_ref();
-            let identity = identity.map(|(certificate, key)| Ok((read(certificate)?, read(key)?)));
-            let identity = identity.transpose()?;
-            options.tls = Some(leasehold_etcd::Tls { ca: read(ca_file)?, identity });
-        }
-        if let Some((user, password_file)) = user {
-            let password = leasehold_etcd::Password::In(password_file.clone());
-            // One that cannot be read is told now.
-            password.read().map_err(|error| Error::Refused(error.to_string()))?;
-            let user = user.clone();
-            options.credentials = Some(leasehold_etcd::Credentials { user, password });
-        }
-        Ok(options)
-    }
-
-    fn read(file: &PathBuf) -> Result<String, Error> {
-        fs::read_to_string(file)
-            .map_err(|error| Error::Refused(format!("{}: {error}", file.display())))
-    }
+/// Creates a store under an unused prefix.
+pub fn init(access: &Access) -> Result<(), Error> {
+    shared::init(&*backend::connect(access, Purpose::Serving)?)
 }
 
-#[cfg(not(feature = "etcd"))]
-mod built {
-    use std::sync::Arc;
-
-    use leasehold_core::Limits;
-
-    use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
-    use leasehold_base::clock::Clock;
-    use leasehold_store::Seat;
-
-    /// What needs etcd cannot be done.
-    pub(super) fn not_built<T>() -> Result<T, Error> {
-        Err(Error::Refused("this program was built without etcd (feature etcd)".into()))
-    }
-
-    /// Cannot be done.
-    pub fn init(_: &Access) -> Result<(), Error> {
-        not_built()
-    }
-
-    /// Cannot be told.
-    pub fn health(_: &Access) -> Result<EtcdHealth, Error> {
-        not_built()
-    }
-
-    pub(crate) fn seat(
-        _: Options,
-        _: &Reached,
-        _: NodeFolder,
-        _: Limits,
-        _: Arc<dyn Clock>,
-    ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
-        not_built()
-    }
+/// Connects to the store for work that no client waits for.
+pub fn reach(access: &Access) -> Result<Arc<dyn Backend>, Error> {
+    backend::connect(access, Purpose::Errand)
 }
 
-#[cfg(feature = "etcd")]
-pub use built::reach;
-pub use built::{health, init};
+/// Creates this server's cluster membership. Blocks, so it must not be called on a tokio thread.
+fn seat(
+    options: Options,
+    reached: &Reached,
+    folder: NodeFolder,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
+    let backend = backend::connect(&options.access, Purpose::Serving)?;
+    let Options { node, lead_without_memory, never_lead, compacts, quota, .. } = options;
+    let compact = if compacts { Compact::Own } else { Compact::Never };
+    let usual = shared::Options::new(&node, &reached.address, limits);
+    let peering = Some(reached.peering.clone());
+    let options = shared::Options { lead_without_memory, never_lead, compact, peering, ..usual };
+    let operator = Operator::new(backend.clone());
+    let seat = SharedSeat::new(backend, options, folder, clock)?;
+    let seat = seat.watching_space(Watching { quota, ..Watching::default() })?;
+    Ok((Box::new(seat), Roster::new(move || operator.look())))
+}
 
-/// Starts an engine that takes part with the others, and says who they are.
+/// Starts an engine that joins the cluster, and publishes the addresses of this server.
 pub(crate) async fn start(
     (options, reached): (Options, Reached),
     folder: NodeFolder,
@@ -342,10 +228,10 @@ pub(crate) async fn start(
 ) -> Result<(Engine, EngineHandle, Arc<Roster>), Error> {
     let begin = move || {
         let limits = engine.limits.clone();
-        let (seat, roster) = built::seat(options, &reached, folder, limits, clock.clone())?;
+        let (seat, roster) = seat(options, &reached, folder, limits, clock.clone())?;
         let (engine, handle) = Engine::take_part(engine, seat, clock, metrics.engine.clone())?;
         Ok((engine, handle, roster))
     };
     let begun = tokio::task::spawn_blocking(leasehold_core::mutant::inherited(begin)).await;
-    begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))
+    begun.unwrap_or_else(|_| Err(Error::Refused("cannot start the engine".into())))
 }

@@ -1,20 +1,20 @@
 //! The engine, the store and the dialects.
 
-pub mod app;
-pub mod audit;
 pub mod backup;
 pub mod cluster;
 mod console;
-mod content;
-mod contract;
-pub mod dialect;
+#[cfg(test)]
+mod contract_tests;
 pub mod door;
-pub mod http;
-pub mod metrics;
-mod operator;
-mod page;
+pub mod host;
 mod peer;
 mod reload;
+mod routes;
 pub mod serve;
-pub mod trace;
 pub mod webhook;
+
+use leasehold_content as content;
+pub use leasehold_dialects as dialect;
+pub use leasehold_dialects::app;
+pub use leasehold_http as http;
+pub use leasehold_http::{audit, metrics, trace};

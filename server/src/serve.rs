@@ -1,4 +1,4 @@
-//! Putting it all together: from settings to a running server, and back to nothing in good order.
+//! Builds a running server from its settings, and stops it in order.
 
 mod begin;
 mod descriptors;
@@ -23,6 +23,7 @@ use crate::backup::{self, Backups};
 use crate::cluster;
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
+use crate::host::Host;
 use crate::http::places::Places;
 use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
@@ -39,79 +40,80 @@ use listening::{Listening, Use, certificate};
 pub use listening::{Wanted, listeners};
 pub use preflight::{Checked, Part, examine, preflight};
 
-/// How often an audit file that cannot be written is tried again.
+/// The interval between attempts to write audit files that could not be written.
 const AUDIT_RETRY: Duration = Duration::from_secs(1);
 
-/// How long the last traces may take to be sent when the server stops.
+/// Time limit for sending the last traces when the server stops.
 const TRACES_MAX: Duration = Duration::from_secs(2);
 
-/// Everything a server can be told.
+/// The settings of a server.
 pub struct Settings {
-    /// Where to listen, at least once; port 0 takes any that is free.
+    /// The listen addresses, at least one. Port 0 stands for a free port.
     pub listen: Vec<Listen>,
-    /// Where only `/metrics` and health checks are answered, to everybody.
+    /// The listen address for `/metrics` and health checks, which need no authentication there.
     pub metrics_listen: Option<Listen>,
-    /// What the server is known by on listeners with TLS.
+    /// The certificate of the TLS listeners.
     pub tls: Option<TlsFiles>,
-    /// Where to keep the data; `None` keeps it in memory only.
+    /// The data directory; `None` keeps the data in memory only.
     pub data: Option<PathBuf>,
-    /// The store that several servers share; `None`: the data is this server's alone. With it `data` is only for what
-    /// this server remembers by itself, there are no backups, and what keeps content is not spoken.
+    /// The cluster settings; `None` for a server with its own store. In a cluster, `data` contains only what this
+    /// server remembers for itself, there are no backups, and dialects that store content are off.
     pub cluster: Option<cluster::Options>,
-    /// Where files are kept; `None` keeps them beside the data, or as long as the data.
+    /// The directory for files; `None` puts them into the data directory, or into a temporary directory if there is
+    /// none.
     pub files: Option<PathBuf>,
-    /// Where backups go and when; `None`: there are none. Data in memory has none.
+    /// Settings of backups; `None` turns them off. Data in memory has no backups.
     pub backup: Option<backup::Options>,
-    /// How often the journal is folded into the tables.
+    /// The interval at which the journal is folded into the tables.
     pub fold_interval: Duration,
-    /// How much of what happened is kept.
+    /// How much history is kept.
     pub history: store::history::Bounds,
-    /// How much disk space is set aside, and how much must be free.
+    /// How much disk space is reserved, and how much must stay free.
     pub space: store::sqlite::Space,
-    /// The protocols to speak.
+    /// The enabled protocols.
     pub dialects: Vec<Dialect>,
-    /// How the engine is run.
+    /// Settings of the engine.
     pub engine: engine::Options,
-    /// What connections may do.
+    /// Settings of connections.
     pub http: http::Options,
-    /// When to tell a refused client to come back.
+    /// Computes the `Retry-After` of refused requests.
     pub retry: RetryHint,
-    /// What the dialects are told.
+    /// Settings of the dialects.
     pub dialect: dialect::Options,
-    /// Where notes of leases held or waiting too long are sent; `None`: nowhere.
+    /// The webhook for notes of leases that are held or waited for too long; `None` turns it off.
     pub webhook: Option<webhook::Options>,
-    /// Who may do what; `None`: nobody is asked who they are.
+    /// The auth file; `None` turns authentication off.
     pub auth_file: Option<PathBuf>,
-    /// How much may be asked of whom, and how much is remembered.
+    /// Limits of authentication: rates, and sizes of caches.
     pub auth: auth::Bounds,
-    /// Where it is written who did what; `None`: nowhere.
+    /// Settings of the audit files; `None` turns them off.
     pub audit: Option<audit::Options>,
-    /// Where traces go; `None`: there are none.
+    /// Settings of tracing; `None` turns it off.
     pub traces: Option<trace::Options>,
-    /// How long stopping may take.
+    /// Time limit for a graceful shutdown.
     pub shutdown_timeout: Duration,
 }
 
-/// Why a server ended badly, or did not begin.
+/// Why a server could not start, or failed.
 #[derive(Debug)]
 pub enum Error {
-    /// It could not listen.
+    /// It could not listen at this address.
     Listen(String, std::io::Error),
-    /// It has no certificate it could use.
+    /// Its certificate or key is unusable.
     Tls(String),
     /// It could not start its threads.
     Threads(std::io::Error),
-    /// It cannot be reached by the servers it shares its store with.
+    /// The other servers of the cluster could not reach it.
     Cluster(String),
-    /// It cannot keep files.
+    /// It cannot store files.
     Files(std::io::Error),
-    /// It cannot send notes.
+    /// It cannot send webhook calls.
     Webhook(String),
-    /// It does not know who may do what.
+    /// Its auth file is unusable.
     Auth(String),
-    /// It cannot write down who did what.
+    /// Its audit files are unusable.
     Audit(String),
-    /// Its store could not go on.
+    /// Its store failed.
     Store(store::Error),
 }
 
@@ -119,7 +121,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            Error::Files(error) => write!(f, "cannot keep files: {error}"),
+            Error::Files(error) => write!(f, "cannot store files: {error}"),
             Error::Webhook(why) => write!(f, "cannot use the webhook: {why}"),
             Error::Auth(why) | Error::Tls(why) | Error::Cluster(why) => f.write_str(why),
             Error::Threads(error) => write!(f, "cannot start threads: {error}"),
@@ -131,32 +133,32 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A server that is running.
+/// A running server.
 pub struct Server {
     at: Listening,
     engine: Engine,
     handle: EngineHandle,
     accepting: JoinHandle<()>,
     stop: watch::Sender<bool>,
-    /// Its backups, and the task that takes them.
+    /// The backups, and the task that takes them on schedule.
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
     beside: Beside,
-    /// Looks at the auth file again, and again when told to.
+    /// The task that reloads the auth and TLS files, and the bell that triggers a reload.
     reloading: Option<(JoinHandle<()>, Arc<Notify>)>,
-    /// Where it is written who did what, and the task that tries again.
+    /// The audit files, and the task that retries failed writes.
     audit: Option<(Arc<Audit>, JoinHandle<()>)>,
 }
 
-/// What goes on beside it.
+/// Background tasks.
 struct Beside {
-    /// Tasks that end with it: sending notes, sampling what there is to do.
+    /// Tasks that end with the server: the webhook, and sampling for charts.
     tasks: Vec<JoinHandle<()>>,
-    /// Sends traces, and what is left of them at the end.
+    /// The task that sends traces, which sends the remaining ones at the end.
     traces: Option<JoinHandle<()>>,
 }
 
 impl Beside {
-    /// Sends what is left of traces, for a moment; whoever made them is gone.
+    /// Sends the remaining traces, within a time limit. All tracers are dropped by now.
     async fn finish(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
         let Some(traces) = self.traces else { return };
@@ -168,16 +170,16 @@ impl Beside {
 }
 
 impl Server {
-    /// Loads the store and begins to listen.
+    /// Loads the store and starts to listen.
     pub async fn start(settings: Settings) -> Result<Self, Error> {
         Self::start_with(settings, Arc::new(SystemClock::new())).await
     }
 
-    /// The same, with a clock of the caller's.
+    /// Starts a server that uses the given clock.
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let auth = gate(&settings)?;
         let tls = certificate(&settings, &auth)?;
-        // Only the server that has locked the data folder opens a port.
+        // Only the server that has locked the data directory opens a port.
         let own = Own::take(&settings, &clock)?;
         let mut at = Listening::begin(&settings, &tls).await?;
         let reached = at.reached(&settings)?;
@@ -186,14 +188,19 @@ impl Server {
         let dialects = spoken(&settings.dialects, is_shared);
         let keeps_content = keeps_content(&dialects);
         let data = settings.data.clone().filter(|_| !is_shared);
-        // What happened is told by each server from a folder of its own.
+        // Each server reads past events from its own directory.
         let told = settings.data.clone();
         let files = files_folder(&settings.files, &data);
         let backups = backed_up(data.clone().zip(settings.backup), &clock);
-        let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
+        let audit = settings
+            .audit
+            .map(|options| Audit::open(options, dialect::NAMES))
+            .transpose()
+            .map_err(Error::Audit)?;
         let shared = told.clone().filter(|_| is_shared).map(|data| (data, settings.history));
         let engine_options = audited(settings.engine, &audit, &data, shared);
-        let (metrics, limits) = (Arc::new(Metrics::new()), engine_options.limits.clone());
+        let (metrics, limits) =
+            (Arc::new(Metrics::new(dialect::NAMES)), engine_options.limits.clone());
         let (known, counted) = (clock.clone(), metrics.clone());
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let shared = settings.cluster.zip(reached);
@@ -205,17 +212,16 @@ impl Server {
         let app = App::new(handle.clone(), metrics.clone(), http.clone(), retry, dialect, limits)
             .with_auth(auth.clone())
             .with_audit(audit.clone())
-            .with_peers(peers, roster.clone())
-            .with_tracer(tracer)
-            .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()))
+            .take_backups(backups.as_ref().map(|(backups, _)| backups.clone() as _))
             .tell_for(settings.history.age_max);
         let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
+        let host = Host::from(app).with_peers(peers, roster.clone()).with_tracer(tracer);
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
-            let (app, mailbox) = app.for_thread();
+            let (host, mailbox) = host.for_thread();
             Work {
-                engine: app.engine.clone(),
-                door: Door::new(app, &dialects),
+                engine: host.engine.clone(),
+                handler: Door::new(host, &dialects),
                 mailbox,
                 options: http.clone(),
                 metrics: metrics.clone(),
@@ -230,7 +236,7 @@ impl Server {
         let backups = backups.map(kept_up);
         let reloading = keep_up(auth, tls, &handle, metrics.clone(), audit.clone());
         let audit = audit.map(|audit| (audit.clone(), tokio::spawn(tend(audit, handle.clone()))));
-        let samples = tokio::spawn(app.samples.clone().keep_up(metrics.clone()));
+        let samples = tokio::spawn(host.samples.clone().keep_up(metrics.clone()));
         let staleness = roster.as_ref().map(|_| tokio::spawn(handle.clone().check_staleness()));
         let roster = roster.map(|roster| tokio::spawn(roster.keep_up(metrics)));
         let tries = tries.map(|peers| tokio::spawn(peer::keep_trying(peers, &handle)));
@@ -240,53 +246,53 @@ impl Server {
         Ok(Self { at, engine, handle, accepting, stop, backups, beside, reloading, audit })
     }
 
-    /// Where it listens, in the order of the settings.
+    /// The listen addresses, in the order of the settings.
     pub fn listeners(&self) -> &[Listen] {
         &self.at.http
     }
 
-    /// Where it answers only `/metrics` and health checks.
+    /// The address of the metrics listener.
     pub fn metrics_listener(&self) -> Option<&Listen> {
         self.at.beside(Use::Metrics)
     }
 
-    /// Where it listens for the other servers of a shared store.
+    /// The address of the listener for the other servers of the cluster.
     pub fn peer_listener(&self) -> Option<&Listen> {
         self.at.beside(Use::Peers)
     }
 
-    /// The first place in the network where it listens, if there is one.
+    /// The first network address at which the server listens, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         self.at.http.iter().find_map(Listen::address)
     }
 
-    /// Where a dialect listens on its own, if it does.
+    /// The address of a dialect's dedicated listener, if it has one.
     pub fn listening(&self, dialect: Dialect) -> Option<SocketAddr> {
         self.at.beside(Use::Dialect(dialect)).and_then(Listen::address)
     }
 
-    /// The engine, for those in the same process.
+    /// The engine, for code in the same process.
     pub fn engine(&self) -> &EngineHandle {
         &self.handle
     }
 
-    /// Looks at the auth file and the TLS files again at once, and opens the audit file anew.
+    /// Reloads the auth and TLS files immediately, and reopens the audit files.
     pub fn reload(&self) {
         self.reloader().notify_one();
         self.audit().inspect(|audit| audit.reopen());
     }
 
-    /// Where it is written who did what, if anywhere.
+    /// The audit files; `None` if they are off.
     pub fn audit(&self) -> Option<Arc<Audit>> {
         self.audit.as_ref().map(|(audit, _)| audit.clone())
     }
 
-    /// Whoever rings it has them looked at again.
+    /// Returns the bell that triggers a reload.
     pub fn reloader(&self) -> Arc<Notify> {
         self.reloading.as_ref().map(|(_, now)| now.clone()).unwrap_or_default()
     }
 
-    /// Runs until `signal` comes, then stops in good order; or until it cannot go on.
+    /// Runs until `signal` completes, then shuts down gracefully; or until it fails.
     pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), Error> {
         tokio::select! {
             () = signal => tracing::info!("stopping"),
@@ -295,10 +301,10 @@ impl Server {
         self.stop().await
     }
 
-    /// Accepts nothing more, finishes what was accepted, answers those who wait, folds, and ends.
+    /// Shuts down: accepts no more connections, finishes the requests in progress, answers waiters, folds the journal.
     pub async fn stop(self) -> Result<(), Error> {
         if self.at.beside(Use::Peers).is_some() {
-            // Others go on where this one ends. Whoever still comes here is sent there for a moment.
+            // In a cluster, another server takes over. Clients that still connect here are sent to it for a moment.
             self.handle.stop();
             self.handle.stopped().await;
         }
@@ -306,7 +312,7 @@ impl Server {
         self.reloading.iter().for_each(|(reloading, _)| reloading.abort());
         self.audit.iter().for_each(|(_, trying)| trying.abort());
         self.handle.stop();
-        // A task that panicked has been told of already.
+        // The panic of a task was reported already.
         let _ = self.accepting.await;
         drop(self.handle);
         self.beside.finish().await;
@@ -315,7 +321,7 @@ impl Server {
             backups
         });
         let end = move || {
-            // It reads files that are closed by the end of the engine.
+            // A backup reads files that the engine closes at its end.
             backups.inspect(|backups| backups.finish());
             self.engine.join()
         };
@@ -325,7 +331,8 @@ impl Server {
     }
 }
 
-/// The protocols that are spoken. Content would be on one server only, of several that share a store.
+/// Returns the dialects to enable. In a cluster, dialects that store content are off, because content would be on one
+/// server only.
 fn spoken(wanted: &[Dialect], is_shared: bool) -> Vec<Dialect> {
     let is_spoken = |dialect: &&Dialect| !is_shared || !dialect.keeps_content();
     wanted.iter().filter(is_spoken).copied().collect()
@@ -335,12 +342,12 @@ fn keeps_content(spoken: &[Dialect]) -> bool {
     spoken.iter().any(|dialect| dialect.keeps_content())
 }
 
-/// Where files are kept if they outlast the server: in a folder of their own, or beside the data.
+/// Returns the directory for files that outlast the server: the configured one, or one in the data directory.
 fn files_folder(files: &Option<PathBuf>, data: &Option<PathBuf>) -> Option<PathBuf> {
     files.clone().or_else(|| Some(data.as_ref()?.join("files")))
 }
 
-/// Where backups go, and how often.
+/// Creates the backups and the task that takes them, if they are on.
 fn backed_up(
     wanted: Option<(PathBuf, backup::Options)>,
     clock: &Arc<dyn Clock>,
@@ -350,7 +357,7 @@ fn backed_up(
     Some((Arc::new(Backups::new(data, options, clock.clone())), every))
 }
 
-/// Has notes sent elsewhere, if they are to be.
+/// Starts the webhook, if it is on.
 fn hook(
     options: Option<webhook::Options>,
     engine: &EngineHandle,
@@ -362,7 +369,7 @@ fn hook(
     Ok(Some(tokio::spawn(webhook.run())))
 }
 
-/// Has traces made and sent, if they are to be.
+/// Starts tracing, if it is on.
 fn traced(
     options: Option<trace::Options>,
     metrics: &Arc<Metrics>,
@@ -371,7 +378,7 @@ fn traced(
     (tracer, sender.map(|sender| tokio::spawn(sender.run())))
 }
 
-/// Whom to ask who they are, if anybody.
+/// Creates the authentication service from the auth file, if there is one.
 fn gate(settings: &Settings) -> Result<Arc<Gate>, Error> {
     match &settings.auth_file {
         Some(file) => Gate::load(file, settings.auth).map_err(Error::Auth),
@@ -379,7 +386,7 @@ fn gate(settings: &Settings) -> Result<Arc<Gate>, Error> {
     }
 }
 
-/// Looks at the auth file and the TLS files from time to time, and whenever what comes back is rung.
+/// Starts the task that reloads the auth and TLS files. Returns the bell that triggers a reload.
 fn keep_up(
     auth: Arc<Gate>,
     tls: Option<Arc<Tls>>,
@@ -394,20 +401,20 @@ fn keep_up(
     })
 }
 
-/// Tells of what happened in a folder, and keeps files there or elsewhere, if any.
+/// Adds the history in the data directory, and the content store if a dialect needs it.
 fn with_data(app: App, data: Option<&Path>, files: Option<Option<&Path>>) -> Result<App, Error> {
     let app = match data {
         Some(data) => app.with_history(data),
         None => app,
     };
-    // The store has made sure that nobody else uses the folder.
+    // The store has locked the directory, so no other process uses it.
     match files {
         Some(folder) => app.keep_content(folder).map_err(Error::Files),
         None => Ok(app),
     }
 }
 
-/// Writes down who did what, if there is somewhere to, and what happened if the store does not.
+/// Adds the audit files, if they are on, and a history if the store does not write one.
 fn audited(
     options: engine::Options,
     audit: &Option<Arc<Audit>>,
@@ -419,7 +426,7 @@ fn audited(
     engine::Options { audit, history, ..options }
 }
 
-/// Has backups taken as often as that was asked for.
+/// Starts the task that takes backups on schedule.
 fn kept_up(
     (backups, every): (Arc<Backups>, Option<Duration>),
 ) -> (Arc<Backups>, Option<JoinHandle<()>>) {

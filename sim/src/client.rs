@@ -46,14 +46,14 @@ pub struct Client {
     /// The number of its crashes. An action scheduled before a crash does not take place after it.
     pub incarnation: u64,
     again: Option<Request>,
-    held: Vec<Held>,
+    held: Vec<HeldLease>,
     past: Vec<Claim>,
     session: Option<Session>,
     n_requests: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldLease {
     claim: Claim,
     until: Time,
     acquired_by: Request,
@@ -169,7 +169,7 @@ impl Client {
 
     fn hold(&mut self, now: Time, plan: &Plan, chance: &mut Chance) -> Action {
         let n = chance.below(self.held.len() as u64) as usize;
-        let Held { claim, done_at, ttl_ms, acquired_by, .. } = self.held[n].clone();
+        let HeldLease { claim, done_at, ttl_ms, acquired_by, .. } = self.held[n].clone();
         if now >= done_at && self.character.gives_back {
             return Action::Send(match self.several(chance) {
                 Some(claims) => Request::Release { claims, request_id: None },
@@ -315,7 +315,7 @@ impl Client {
                     // Once granted, each lease of a group is independent.
                     let done_at = now + chance.within(50, 4_000) * MS;
                     self.held.retain(|held| held.claim.id != claim.id);
-                    self.held.push(Held {
+                    self.held.push(HeldLease {
                         claim: *claim,
                         until,
                         acquired_by: request.clone(),

@@ -242,7 +242,7 @@ fn about_one(request: &Request, status: StatusCode, body: &Value) -> Answer {
         (_, _, "HELD") => Answer::Held(owner(&body["current_owner_id"])),
         (_, _, "GRACE") => match owner(&body["current_owner_id"]) {
             Some(owner) => Answer::InGrace(owner),
-            None => Answer::Refused("a grace of nobody".into()),
+            None => Answer::Refused("a grace period without an owner".into()),
         },
         (_, _, "WAIT_TIMEOUT") => Answer::WaitOver,
         (_, _, "NOT_OWNER" | "NOT_OWNER_OR_EXPIRED") => Answer::NotYours,

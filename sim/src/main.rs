@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     }
     println!(
         "{} seeds, each twice, in {:.1} s: {n_operations} operations, {n_leases} leases acknowledged, \
-         {n_faults} faults, {n_starts} starts, {n_epochs} times somebody came to lead, {n_compared} states compared; \
+         {n_faults} faults, {n_starts} starts, {n_epochs} leader changes, {n_compared} states compared; \
          {n_bad} seeds with violations",
         arguments.n_seeds,
         began.elapsed().as_secs_f64()

@@ -25,11 +25,11 @@ pub struct Node {
     /// The clocks of the machine.
     pub machine: Machine,
     clock: Arc<NodeClock>,
-    process: Option<Process>,
+    process: Option<RunningServer>,
     secrets: Chance,
 }
 
-struct Process {
+struct RunningServer {
     engine: Stepped,
     handle: EngineHandle,
     workers: Vec<Worker>,
@@ -65,20 +65,21 @@ impl Node {
     pub fn start(&mut self, now: Time, options: Options, n_workers: usize) -> Result<(), Error> {
         self.machine.show(&self.clock, now);
         let store = Box::new(SimStore::new(self.disk.clone()));
-        let (metrics, limits) = (Arc::new(Metrics::new()), options.limits.clone());
+        let (metrics, limits) =
+            (Arc::new(Metrics::new(leasehold_server::dialect::NAMES)), options.limits.clone());
         let (engine, handle) =
             Stepped::start(options, store, self.clock.clone(), metrics.engine.clone())?;
         let (http, dialect) = (http::Options::default(), dialect::Options::default());
         let app = App::new(handle.clone(), metrics, http, RetryHint::default(), dialect, limits);
         let workers = (0..n_workers).map(|_| Worker::new(&app, self.secrets.fork())).collect();
-        self.process = Some(Process { engine, handle, workers });
+        self.process = Some(RunningServer { engine, handle, workers });
         Ok(())
     }
 
     /// Delivers a request. Without a process, it is lost.
     pub fn ask(&mut self, now: Time, id: OperationId, client: usize, request: &Request) {
         self.machine.show(&self.clock, now);
-        if let Some(Process { workers, .. }) = &mut self.process {
+        if let Some(RunningServer { workers, .. }) = &mut self.process {
             let n = client % workers.len();
             workers[n].front.ask(id, client, request);
             workers[n].wake_connections();
@@ -159,7 +160,7 @@ impl Node {
             return Turn::Ended(self.kill(false));
         }
         match self.process.take_if(|process| process.engine.has_ended()) {
-            Some(Process { workers, .. }) => {
+            Some(RunningServer { workers, .. }) => {
                 Turn::Ended(workers.into_iter().flat_map(Worker::finish).collect())
             }
             None => Turn::Up(patience),

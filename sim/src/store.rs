@@ -51,7 +51,7 @@ pub struct Settling {
 }
 
 /// An append whose outcome is unknown.
-struct Held {
+struct UnsettledAppend {
     settling: Settling,
     epoch: u64,
     moment: Moment,
@@ -77,7 +77,7 @@ pub struct Disk {
     pub fate: Fate,
     /// Whether the process has ended during an append.
     pub has_crashed: bool,
-    held: Option<Held>,
+    held: Option<UnsettledAppend>,
     /// The state found by the last start.
     pub recovery: Option<Recovery>,
 }
@@ -264,7 +264,7 @@ impl Disk {
                 if settling.is_written {
                     self.write(epoch, bytes.clone());
                 }
-                self.held = Some(Held { settling, epoch, moment, bytes });
+                self.held = Some(UnsettledAppend { settling, epoch, moment, bytes });
                 return Err(Error::Unsettled(format!("{fate:?}")));
             }
             Fate::Committed | Fate::FailedButApplied | Fate::CrashAfter => self.write(epoch, bytes),
@@ -288,7 +288,7 @@ impl Disk {
             self.held = Some(held);
             return Err(Error::Unsettled(format!("{n_tries} more tries")));
         }
-        let Held { epoch, moment, bytes, .. } = held;
+        let UnsettledAppend { epoch, moment, bytes, .. } = held;
         if is_fenced {
             self.taken_over(moment);
             return Err(Error::Fenced("a simulated server, meanwhile".into()));

@@ -147,7 +147,7 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
             reason: r.option(Reader::shared)?,
         },
         23 => read_of_peer(r)?,
-        _ => return Err(Damaged("it has a change of a kind that is not known")),
+        _ => return Err(Damaged("it contains a change of an unknown kind")),
     })
 }
 
@@ -234,7 +234,7 @@ fn write_peer(w: &mut Writer, peer: Option<Peer>) {
 }
 
 fn read_of_peer(r: &mut Reader<'_>) -> Result<Change, Damaged> {
-    const MISPLACED: Damaged = Damaged("it has a peer where none belongs");
+    const MISPLACED: Damaged = Damaged("it has an unexpected peer");
     let peer = Some(Peer(r.number()?));
     if r.0.first() == Some(&23) {
         return Err(MISPLACED);

@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(Damaged("a flag is neither set nor not")),
+            _ => Err(Damaged("a flag has an invalid value")),
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Error, Pulse};
 /// process briefly locks the tables.
 const FAILURES_MAX: u64 = 3;
 
-/// The space that etcd has left.
+/// The space that a shared store has left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
     /// The size of its database file, in bytes.
@@ -111,7 +111,7 @@ impl Health {
         &self.pulse
     }
 
-    /// Returns the space that etcd has left.
+    /// Returns the space that a shared store has left.
     pub fn room(&self) -> Room {
         *lock(&self.room)
     }
@@ -144,12 +144,12 @@ impl Health {
         self.found(room);
     }
 
-    /// For stores: records that etcd did not respond to a request, and why.
+    /// For stores: records that the store did not respond to a request, and why.
     pub fn is_unanswered(&self, why: String) {
         *lock(&self.unanswered) = why;
     }
 
-    /// Returns why etcd last did not respond.
+    /// Returns why the store last did not respond.
     pub fn why_unanswered(&self) -> String {
         lock(&self.unanswered).clone()
     }

@@ -1,7 +1,8 @@
 //! Stores of the lock server's state: a journal of changes, which is folded into tables from time to time.
 //!
-//! The [`Store`] trait mentions no type of a particular database. So another kind of store, such as one shared by
-//! several machines, only needs another implementation.
+//! The [`Store`] trait mentions no type of a particular database, so another kind of store only needs another
+//! implementation. A store that several machines share is in [`shared`]; the system that keeps it, such as etcd,
+//! implements the traits of [`shared::Backend`].
 
 mod chain;
 mod change;
@@ -14,12 +15,14 @@ mod hash;
 mod health;
 pub mod history;
 pub mod memory;
+#[cfg(any(test, feature = "memory-shared"))]
+pub mod memory_shared;
 mod pulse;
 mod reach;
 mod record;
-#[cfg(feature = "etcd")]
 mod row;
 mod seat;
+pub mod shared;
 pub mod sqlite;
 pub mod status;
 mod tag;
@@ -113,7 +116,7 @@ pub trait Store: Send {
 /// Why another process has to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Dismissal {
-    /// An operator asked for it.
+    /// An operator requested it.
     ByOperator,
     /// Most of the other servers cannot reach this one. Contains their names.
     Unreached(Vec<String>),
@@ -200,8 +203,12 @@ impl fmt::Display for Error {
         match self {
             Error::Busy => f.write_str("another process holds the database"),
             Error::Refused(why) => f.write_str(why),
-            Error::Unknown(why) => write!(f, "it is not known what reached the disk: {why}"),
-            Error::Unsettled(why) => write!(f, "it is not known yet what is durable: {why}"),
+            Error::Unknown(why) => write!(
+                f,
+                "cannot tell whether the last write reached the disk: {why}; restart the \
+                server to check"
+            ),
+            Error::Unsettled(why) => write!(f, "cannot tell yet which writes are durable: {why}"),
             Error::Fenced(why) => write!(f, "another server has taken over: {why}"),
         }
     }

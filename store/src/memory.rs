@@ -4,7 +4,7 @@ use leasehold_core::{Limits, Machine};
 
 use super::{Draft, Error, JournalSize, Loaded, Permit, Store};
 
-/// The only epoch of such a store.
+/// The only epoch of a store in memory.
 const EPOCH: u64 = 1;
 
 /// A store that keeps no records.

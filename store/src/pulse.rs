@@ -24,8 +24,8 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Returns how long ago etcd last responded with what this server needs to lead or follow, or `None` if it never
-    /// did.
+    /// Returns how long ago the store last responded with what this server needs to lead or follow, or `None` if it
+    /// never did.
     pub fn seen_age(&self) -> Option<Duration> {
         age(&self.seen_at)
     }
@@ -88,7 +88,7 @@ impl Pulse {
         self.is_drained.store(is_drained, Relaxed);
     }
 
-    /// For stores: records that etcd responded, and how many records are still to be read.
+    /// For stores: records that the store responded, and how many records are still to be read.
     pub fn seen(&self, lag: u64) {
         let now = Some(Instant::now());
         *lock(&self.seen_at) = now;

@@ -109,7 +109,7 @@ fn decode(bytes: &[u8]) -> Result<Record, Damaged> {
     let head = match r.byte()? {
         VERSION => Some(read_head(&mut r)?),
         VERSION_WITHOUT_HEAD => None,
-        _ => return Err(Damaged("its version is not known")),
+        _ => return Err(Damaged("unknown version")),
     };
     let moment = Moment {
         boot_id: r.fixed()?,
@@ -120,7 +120,7 @@ fn decode(bytes: &[u8]) -> Result<Record, Damaged> {
     let n_changes = r.number()?;
     let changes = (0..n_changes).map(|_| change::read(&mut r)).collect::<Result<_, _>>()?;
     if !r.0.is_empty() {
-        return Err(Damaged("it goes on after its end"));
+        return Err(Damaged("it has data after its end"));
     }
     Ok(Record { head, moment, changes })
 }
@@ -150,7 +150,7 @@ fn kind_of(tag: u8) -> Result<Kind, Damaged> {
         1 => Ok(Kind::Tick),
         2 => Ok(Kind::Epoch),
         3 => Ok(Kind::Closed),
-        _ => Err(Damaged("its kind is not known")),
+        _ => Err(Damaged("unknown kind")),
     }
 }
 

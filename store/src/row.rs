@@ -16,13 +16,13 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Row, Damaged> {
         }),
         3 => match change::read(r)? {
             Change::SessionOpened(record) => Row::Session(*record),
-            _ => return Err(Damaged("a row is no session")),
+            _ => return Err(Damaged("a row is not a session")),
         },
         4 => match change::read(r)? {
             Change::LeaseAdded(record) => Row::Lease(*record),
-            _ => return Err(Damaged("a row is no lease")),
+            _ => return Err(Damaged("a row is not a lease")),
         },
-        _ => return Err(Damaged("a row is of a kind that is not known")),
+        _ => return Err(Damaged("a row has an unknown kind")),
     })
 }
 

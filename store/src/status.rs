@@ -1,4 +1,4 @@
-//! The status of a cluster, as its keys in etcd describe it.
+//! The status of a cluster, as the entries in its store describe it.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,14 +25,15 @@ pub struct Status {
     pub paused: bool,
     /// Servers that must not lead: `drain`, `step-down`, or `handed-over`.
     pub drained: Vec<(String, String)>,
-    /// Whether etcd was rolled back to an earlier state, so that no server leads.
+    /// Whether the store was rolled back to an earlier state, so that no server leads.
     pub rewound: bool,
     /// Where the store has moved to, if it has.
     pub moved_to: Option<String>,
     /// Keys whose values cannot have been written by a server.
     pub unreadable: Vec<Unreadable>,
-    /// The members of the etcd cluster.
-    pub etcd: Vec<Member>,
+    /// The members of the system that keeps the store. In JSON they are named after the only such system so far.
+    #[serde(rename = "etcd")]
+    pub members: Vec<Member>,
 }
 
 /// The leader.
@@ -89,18 +90,18 @@ pub struct Unreadable {
     pub remedy: String,
 }
 
-/// A member of the etcd cluster.
+/// A member of the system that keeps a shared store.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Member {
     /// The address of the member: HOST:PORT.
     pub endpoint: String,
-    /// The version of etcd. Empty if the member does not respond.
+    /// The version of the system. Empty if the member does not respond.
     pub version: String,
     /// The size of its database file, in bytes.
     pub bytes: u64,
     /// The bytes of the file that are in use.
     pub bytes_in_use: u64,
-    /// The alarms of this member. In etcd, each member reports the alarms of all members.
+    /// The alarms of this member.
     pub alarms: Vec<String>,
     /// Why the member does not respond, if it does not.
     pub error: Option<String>,
@@ -169,7 +170,7 @@ mod tests {
             rewound: false,
             moved_to: None,
             unreadable: Vec::new(),
-            etcd: Vec::new(),
+            members: Vec::new(),
         }
     }
 
@@ -178,7 +179,7 @@ mod tests {
         let status = three();
         let behind = |node: &Node| (status.records_behind(node), status.seconds_behind(node));
         let [leads, follows, lags] = status.nodes.as_slice() else { panic!("three") };
-        assert_eq!(behind(leads), (0, Some(0)), "nobody is ahead of who leads");
+        assert_eq!(behind(leads), (0, Some(0)), "no server is ahead of the leader");
         assert_eq!(behind(follows), (0, Some(0)), "it has read everything since it said how far");
         assert_eq!(behind(lags), (3, Some(4)));
         assert_eq!(behind(&Node { behind_s: None, ..follows.clone() }), (2, None), "an old one");

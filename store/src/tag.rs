@@ -51,7 +51,7 @@ pub(super) fn note_of(tag: u8) -> Result<Note, Damaged> {
         0 => Ok(Note::HeldLong),
         1 => Ok(Note::WaitedLong),
         2 => Ok(Note::DeadlockSuspected),
-        _ => Err(Damaged("a note is not known")),
+        _ => Err(Damaged("unknown note")),
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn ending_of(tag: u8) -> Result<Ending, Damaged> {
         0 => Ok(Ending::Released),
         1 => Ok(Ending::Expired),
         2 => Ok(Ending::Revoked),
-        _ => Err(Damaged("an ending is not known")),
+        _ => Err(Damaged("unknown ending")),
     }
 }
 
@@ -85,6 +85,6 @@ pub(super) fn operation_of(tag: u8) -> Result<Operation, Damaged> {
         0 => Ok(Operation::Acquire),
         1 => Ok(Operation::Renew),
         2 => Ok(Operation::Release),
-        _ => Err(Damaged("an operation is not known")),
+        _ => Err(Damaged("unknown operation")),
     }
 }

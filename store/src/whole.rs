@@ -2,9 +2,7 @@
 //! transfer.
 
 use leasehold_base::clock::Moment;
-use leasehold_core::Machine;
-#[cfg(feature = "etcd")]
-use leasehold_core::Restore;
+use leasehold_core::{Machine, Restore};
 
 use super::Place;
 
@@ -30,7 +28,6 @@ impl Whole {
     /// Turns a backup into the state to restore: all leases have ended, and no token or number issued since the backup
     /// is issued again. `n_restores` is how often the replaced store was restored. Each restore raised the numbers, and
     /// an older backup does not contain these raises.
-    #[cfg(feature = "etcd")]
     pub(crate) fn restore(&mut self, n_restores: u64) {
         let n_restores = n_restores.max(self.n_restores) + 1;
         for _ in self.n_restores..n_restores {

@@ -93,7 +93,7 @@ test('a hand-over is seen live, and the time left runs down', limit, async () =>
   assert.match(await text(page, '.title .sub'), /latest fencing token 2$/, 'the heading is as new as the rest');
   console.log(`a hand-over is seen after ${took} ms`);
   await page.waitForSelector('ol.timeline >> text=released it');
-  assert.match(await text(page, '[data-part=queue]'), /Nobody waits/);
+  assert.match(await text(page, '[data-part=queue]'), /No client waits/);
   await server.release(await waits);
   await close(page);
 });
@@ -105,10 +105,10 @@ test('a lock is revoked with a reason, and not without', limit, async () => {
   assert.match(page.url(), /console\/lock\?/, 'the browser asks for a reason');
   await page.fill('input[name=reason]', 'host is gone');
   await page.click('button:text("Revoke")');
-  await page.waitForSelector('text=Revoked: its holder vm-9 (fencing token 1) has lost it.');
+  await page.waitForSelector('text=Revoked: vm-9 (fencing token 1) no longer holds the lock.');
   await page.reload();
   assert.equal(await page.locator('.note').count(), 0, 'it is said once');
-  assert.match(await text(page, 'ol.timeline'), /vm-9 had it revoked.*host is gone/);
+  assert.match(await text(page, 'ol.timeline'), /vm-9 was revoked.*host is gone/);
   assert.equal((await server.look('stuck')).held, false);
   await close(page);
   const token = (await server.acquire('stuck', 'vm-9')).fencing_token;
@@ -121,7 +121,7 @@ test('a lock is revoked with a reason, and not without', limit, async () => {
   const fields = { token };
   assert.equal((await send(fields)).status, 400, 'no reason');
   assert.equal((await send({ ...fields, reason: '  ' })).status, 400, 'an empty reason');
-  assert.equal((await send({ ...fields, reason: 'x', token: token - 1 })).status, 409, 'somebody else holds it by now');
+  assert.equal((await send({ ...fields, reason: 'x', token: token - 1 })).status, 409, 'another client holds it by now');
   assert.equal((await send({ ...fields, reason: 'x', token: 'x' })).status, 400);
   assert.equal((await send({ ...fields, reason: 'x', more: '1' })).status, 400);
   assert.equal((await send({ ...fields, reason: 'x' }, { origin: 'http://evil.example' })).status, 403);
@@ -130,7 +130,7 @@ test('a lock is revoked with a reason, and not without', limit, async () => {
   assert.equal((await server.look('stuck')).held, true);
 });
 
-test('what was typed stays while the page goes on being live, if somebody else holds the lock by now', limit, async () => {
+test('entered text stays on the live page, even if another client holds the lock by now', limit, async () => {
   const first = await server.acquire('late', 'vm-1');
   const page = await open(lockPage('late'));
   await live(page);
@@ -145,7 +145,7 @@ test('what was typed stays while the page goes on being live, if somebody else h
   await page.waitForSelector('[data-part=queue] >> text=vm-3');
   assert.equal(await page.inputValue('input[name=reason]'), 'vm-1 is gone');
   await page.click('button:text("Revoke")');
-  await page.waitForSelector('text=Revoked: its holder vm-2 (fencing token 2) has lost it.');
+  await page.waitForSelector('text=Revoked: vm-2 (fencing token 2) no longer holds the lock.');
   await server.release(await waits);
   page.wrong = page.wrong.filter((wrong) => !/409/.test(wrong));
   await close(page);
@@ -163,10 +163,10 @@ test('a session is ended with a reason, on a page that says what ends', limit, a
   assert.match(page.url(), /sessions\/end/, 'the browser asks for a reason');
   await page.fill('input[name=reason]', 'host is gone');
   await page.click('button:text("End the session")');
-  await page.waitForSelector('.note >> text=of vm-7 was ended: its lease was revoked.');
+  await page.waitForSelector('.note >> text=of vm-7: its lease was revoked.');
   assert.equal((await server.look('of-session')).held, false);
   await page.goto(server.url + lockPage('of-session'));
-  assert.match(await text(page, 'ol.timeline'), /vm-7 had it revoked.*host is gone/);
+  assert.match(await text(page, 'ol.timeline'), /vm-7 was revoked.*host is gone/);
   await close(page);
 });
 
@@ -193,11 +193,11 @@ test('everything can be done with the keyboard', limit, async () => {
   await tabTo('input[name=reason]');
   await page.keyboard.type('by hand');
   await page.keyboard.press('Enter');
-  await page.waitForSelector('text=Revoked: its holder');
+  await page.waitForSelector('text=no longer holds the lock.');
   await close(page);
 });
 
-// Everything people can name, as somebody would who means harm.
+// Every name that users can choose, as an attacker would choose it.
 const EVIL = [
   '<script>window.hurt=1</script>',
   '"><img src=x onerror=window.hurt=1>',
@@ -251,7 +251,7 @@ test('whatever people name things, it is text', { timeout: 600_000 }, async () =
 });
 
 async function everyPage() {
-  // Whoever waited for it in the test before gives it back in its own time.
+  // The waiter of the previous test releases it at some point.
   await until('the lock is free', async () => !(await server.look('tour')).held);
   const lease = await server.acquire('tour', 'vm-4', { metadata: { a: 1 } });
   const session = await server.call('POST', '/v1/sessions', { owner_id: 'vm-5', ttl_ms: 3_600_000 });
@@ -282,7 +282,7 @@ test('no page has a serious fault for those who see, hear or move differently; l
 
 test('it fits a phone, and breaks no words where there is room', { timeout: 600_000 }, async () => {
   const { lease, pages } = await everyPage();
-  await server.call('POST', '/lock?client=laptop-of-somebody&ttl=1h&job=a-job-with-a-name-of-some-length');
+  await server.call('POST', '/lock?client=laptop-of-a-user&ttl=1h&job=a-job-with-a-name-of-some-length');
   for (const path of pages) {
     const page = await open(path, { viewport: { width: 360, height: 700 } });
     const wide = await page.evaluate(() => document.scrollingElement.scrollWidth);
@@ -389,7 +389,7 @@ test('a restart of the server is seen, said, and survived', { timeout: 600_000 }
   await close(page);
 });
 
-test('whoever is asked who they are signs in first, and sees only what they may', { timeout: 600_000 }, async () => {
+test('with authentication, users sign in first and see only what they have a right to', { timeout: 600_000 }, async () => {
   const asked = await startServer('--auth-file', '{folder}/auth.toml');
   const run = (...args) => execFileSync(process.env.LEASEHOLD_BIN, args, { encoding: 'utf8' });
   const file = join(asked.folder, 'auth.toml');
@@ -425,7 +425,7 @@ test('whoever is asked who they are signs in first, and sees only what they may'
   await page.fill('input[name=key]', admin);
   await page.click('button:text("Sign in")');
   await page.waitForURL(/console\/lock/);
-  // A link on a page of another site leads to what whoever is signed in may see, not to the sign-in.
+  // A link on a page of another site leads a signed-in user to the page, not to the sign-in.
   const elsewhere = createServer((request, answer) => {
     answer.setHeader('content-type', 'text/html').end(`<a href="${asked.url}${lockPage('orders', 'bank').replace('&', '&amp;')}">look</a>`);
   }).listen(0, '127.0.0.1');
@@ -438,7 +438,7 @@ test('whoever is asked who they are signs in first, and sees only what they may'
   await page.goto(asked.url + lockPage('orders', 'shop'));
   await page.fill('input[name=reason]', 'by an admin');
   await page.click('button:text("Revoke")');
-  await page.waitForSelector('text=Revoked: its holder');
+  await page.waitForSelector('text=no longer holds the lock.');
   page.wrong = page.wrong.filter((wrong) => !/401|403/.test(wrong));
   await close(page);
   await asked.stop();
@@ -459,7 +459,7 @@ async function many() {
   console.log(`${N_MANY} locks were taken in ${Date.now() - began} ms`);
 }
 
-test('100,000 locks are as smooth as ten, and nobody waits for it', { timeout: 600_000 }, async () => {
+test('100,000 locks are as smooth as ten, and delay no client', { timeout: 600_000 }, async () => {
   await many();
   const page = await open();
   const times = {};
@@ -492,7 +492,7 @@ test('100,000 locks are as smooth as ten, and nobody waits for it', { timeout: 6
   await others;
   console.log(`pages of ${N_MANY} locks in ms: ${JSON.stringify(times)}; meanwhile ${n} acquire and release, the slowest ${slowest} ms`);
   // More than ten times as long as on a machine that has nothing else to do.
-  assert.ok(slowest < 30_000, `somebody waited ${slowest} ms`);
+  assert.ok(slowest < 30_000, `a client waited ${slowest} ms`);
   await close(page);
 });
 

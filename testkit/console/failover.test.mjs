@@ -1,4 +1,4 @@
-// Three servers that share a store: the one that leads is killed while somebody looks at a page of another.
+// A cluster of three servers: the leader is killed while a user looks at a page of a follower.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -60,7 +60,7 @@ after(async () => {
 
 async function leader(among) {
   let found;
-  await until('somebody leads', async () => {
+  await until('a server leads', async () => {
     for (const server of among) {
       const status = await fetch(`${server.url}/leaderz`).then((answer) => answer.status, () => 0);
       if (status === 200) found = server;
@@ -108,7 +108,7 @@ test('a fail-over is seen, said and survived by a page of another server', { tim
   await close(cluster);
 });
 
-test('whoever was signed in at the leader that is gone is asked to sign in again, and comes back to where they were', { timeout: 600_000 }, async () => {
+test('users who were signed in at the old leader sign in again and return to their page', { timeout: 600_000 }, async () => {
   const file = join(folder, 'auth.toml');
   const key = keyIn(execFileSync(process.env.LEASEHOLD_BIN, ['auth', 'init', '--auth-file', file], { encoding: 'utf8' }));
   const both = await share('asked', ['n1', 'n2'], '--auth-file', file);

@@ -18,7 +18,7 @@ def redis_py() -> None:
     assert lock.extend(5) and lock.extend(30, replace_ttl=True) and lock.reacquire()
     other = client.lock("job", timeout=5)
     assert not other.acquire(blocking_timeout=0.3)
-    other.local.token = b"somebody else"
+    other.local.token = b"another client"
     try:
         other.release()
         raise AssertionError("released what is another's")
@@ -29,7 +29,7 @@ def redis_py() -> None:
     with client.lock("job", timeout=30):
         assert client.get("job") is not None
         assert 0 < client.pttl("job") <= 30_000
-    # Its holder does not extend it: somebody else gets it, who waits.
+    # The holder does not extend it, so the waiting client gets it.
     assert client.lock("short", timeout=0.2).acquire()
     assert client.lock("short", timeout=5).acquire(blocking_timeout=60)
     # A transaction takes nothing.

@@ -25,7 +25,7 @@ pub struct Bare {
 impl Bare {
     /// Creates a server that stores nothing.
     pub fn new() -> Self {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(leasehold_server::dialect::NAMES));
         let settings = settings(None);
         let limits = settings.engine.limits.clone();
         let (store, clock) = (Box::new(MemoryStore::default()), Arc::new(FakeClock::default()));

@@ -28,7 +28,7 @@ shift
 HOSTS="${hosts[*]}" "$@"
 "#;
 /// A link-layer address that no host has.
-const NOBODY: &str = "02:00:00:00:00:99";
+const UNUSED_MAC: &str = "02:00:00:00:00:99";
 
 /// Set inside the network: the file in which a test that runs there leaves a line.
 const RAN: &str = "HOSTS_RAN";
@@ -99,7 +99,7 @@ impl Host {
             "replace",
             &other.address.to_string(),
             "lladdr",
-            NOBODY,
+            UNUSED_MAC,
             "nud",
             "permanent",
         ]);

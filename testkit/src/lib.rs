@@ -3,6 +3,7 @@
 mod bare;
 mod certificates;
 mod client;
+pub mod cluster;
 mod damage;
 mod etcd;
 pub mod fake;

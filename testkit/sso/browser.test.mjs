@@ -24,15 +24,15 @@ name = "payments"
 groups = ["oidc:payments"]
 may = ["acquire", "read", "revoke"]
 namespaces = ["default"]
-# What a page could do if the server believed whoever can reach it.
+# What a page could do if the server trusted every client that can reach it.
 [[rule]]
-name = "anybody"
+name = "any"
 who = ["anonymous"]
 may = ["acquire", "revoke"]
 namespaces = ["default"]
 `;
 
-// A site of somebody else, which any name leads to.
+// A site of an attacker, to which any name resolves.
 async function startEvil() {
   const site = createServer((_, response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>evil</title>');
@@ -79,7 +79,7 @@ async function signIn(page) {
   await page.waitForURL(`${server.url}/console`);
 }
 
-test('somebody signs in with a provider, and out again', { timeout: 600_000 }, async () => {
+test('a user signs in with a provider, and out again', { timeout: 600_000 }, async () => {
   const context = await browser.newContext({ bypassCSP: true });
   const page = await context.newPage();
   await signIn(page);
@@ -95,7 +95,7 @@ test('somebody signs in with a provider, and out again', { timeout: 600_000 }, a
   await context.close();
 });
 
-// Everything here is done by the page of another origin, with the cookie of somebody who is signed in.
+// Everything here is done by the page of another origin, with the cookie of a signed-in user.
 const attacks = {
   'a no-cors POST with a blob, which says no Content-Type': (url) => fetch(`${url}/v1/locks/attack/acquire`, {
     method: 'POST',
@@ -213,7 +213,7 @@ test('a name that was made to lead here is not answered', { timeout: 600_000 }, 
   await context.close();
 });
 
-test('nobody can be signed in as somebody else by a link', { timeout: 600_000 }, async () => {
+test('a link cannot sign a user in as another user', { timeout: 600_000 }, async () => {
   // The attacker signs in up to the way back, and has the victim follow that.
   const attacker = await browser.newContext({ bypassCSP: true });
   const theirs = await attacker.newPage();

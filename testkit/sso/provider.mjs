@@ -33,7 +33,7 @@ function configuration(keys, redirectUri) {
         response_types: ['code'],
       },
     ],
-    // Groups are in the ID token, so that nobody has to ask for them.
+    // Groups are in the ID token, so that no request for them is needed.
     claims: { openid: ['sub', 'groups'] },
     conformIdTokenClaims: false,
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, groups: ['payments'] }) }),

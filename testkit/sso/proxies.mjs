@@ -41,7 +41,7 @@ export async function startAuthenticator() {
     const user = /session=(\w+)/.exec(request.headers.cookie ?? '')?.[1];
     if (!user) return response.writeHead(401).end();
     return response.writeHead(202, {
-      'X-Auth-Request-User': user === 'nobody' ? '' : user,
+      'X-Auth-Request-User': user === 'unnamed' ? '' : user,
       'X-Auth-Request-Groups': 'ops;payments',
     }).end();
   }).listen(0, '127.0.0.1');
@@ -91,7 +91,7 @@ export async function runApache(more, configuration) {
     'proxy', 'proxy_http', 'setenvif', ...more];
   const load = modules.map((name) => `LoadModule ${LOADED[name] ?? `${name}_module`} /usr/lib/apache2/modules/mod_${name}.so`);
   mkdirSync(join(folder, 'run'));
-  // SHA-1, because every openssl can make it; nobody else sees this file.
+  // SHA-1, because every openssl can make it; no other program reads this file.
   const hash = execFileSync('openssl', ['dgst', '-sha1', '-binary'], { input: 'wonderland' }).toString('base64');
   writeFileSync(join(folder, 'users'), `alice:{SHA}${hash}\n`);
   writeFileSync(join(folder, 'apache.conf'), `
@@ -129,7 +129,7 @@ ProxyPreserveHost On
 <Location "/healthz">
   Require all granted
 </Location>
-# A mistake that is often made: nobody signs in here, and Apache writes (null).
+# A common mistake: no user signs in here, and Apache writes (null).
 <Location "/lock">
   Require all granted
   RequestHeader set X-Remote-User "%{REMOTE_USER}e"

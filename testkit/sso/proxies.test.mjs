@@ -58,9 +58,9 @@ for (const [name, port, signedIn] of [
   ['nginx', () => nginx.port, 'Cookie: session=alice'],
   ['Apache', () => apache.port, alice],
 ]) {
-  test(`${name}: whoever it has signed in may what their groups may, and what they make up is gone`, async () => {
+  test(`${name}: signed-in users get the rights of their groups, and forged headers are removed`, async () => {
     const none = await raw(port(), ['GET /v1/locks/x HTTP/1.1', 'Host: localhost', ...FORGED]);
-    assert.equal(none.status, 401, 'nobody is signed in');
+    assert.equal(none.status, 401, 'no user is signed in');
     for (const headers of [[signedIn], [signedIn, ...FORGED], [...FORGED, signedIn]]) {
       const admin = await raw(port(), ['GET /v1/admin/sessions HTTP/1.1', 'Host: localhost', ...headers]);
       assert.equal(admin.status, 403, admin.text);
@@ -80,15 +80,15 @@ test('past the proxy the same headers say nothing', async () => {
   assert.equal((await raw(server.port, ['GET /v1/locks/x HTTP/1.1', ...guessed])).status, 401);
 });
 
-test('a proxy that names nobody is believed to name nobody', async () => {
-  const nobody = await raw(nginx.port, ['GET /v1/locks/x HTTP/1.1', 'Host: localhost', 'Cookie: session=nobody']);
-  assert.equal(nobody.status, 401, nobody.text);
+test('a proxy without a user name identifies no principal', async () => {
+  const unnamed = await raw(nginx.port, ['GET /v1/locks/x HTTP/1.1', 'Host: localhost', 'Cookie: session=unnamed']);
+  assert.equal(unnamed.status, 401, unnamed.text);
   const wrong = await raw(apache.port, ['GET /lock?job=x HTTP/1.1', 'Host: localhost']);
   assert.equal(wrong.status, 401, wrong.text);
-  assert.match(wrong.text, /names nobody/);
+  assert.match(wrong.text, /sent no user name/);
 });
 
-test('Shibboleth: whoever a SAML identity provider has signed in', { timeout: 600_000 }, async () => {
+test('Shibboleth: a user whom a SAML identity provider has signed in', { timeout: 600_000 }, async () => {
   const shibboleth = await startShibboleth(server.port);
   try {
     const url = `http://127.0.0.1:${shibboleth.port}`;

@@ -1,4 +1,4 @@
-// Apache with mod_shib and its shibd, and a SAML identity provider where everybody is alice.
+// Apache with mod_shib and its shibd, and a SAML identity provider where every user is alice.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -45,7 +45,7 @@ test('a signed token is found good by the keys that discovery leads to', async (
   assert.match(seen.text, /"oidc:ci"/);
 });
 
-test('a token for somebody else is refused', async () => {
+test('a token for another service is refused', async () => {
   assert.equal(await look(await provider.token('urn:other')), 401);
 });
 

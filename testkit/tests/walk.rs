@@ -4,8 +4,8 @@ use std::process::Command;
 
 use leasehold_testkit::{Local, folder};
 
-const TRUE: &str = "- Nobody has it\nGET /v1/locks/a\n= 200 {\"held\": false}\n";
-const FALSE: &str = "- Somebody has it\nGET /v1/locks/a\n= 200 {\"held\": true}\n";
+const TRUE: &str = "- It is free\nGET /v1/locks/a\n= 200 {\"held\": false}\n";
+const FALSE: &str = "- It is held\nGET /v1/locks/a\n= 200 {\"held\": true}\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sentence_that_is_not_so_fails_the_walk() {

@@ -12,7 +12,7 @@ const GROUPS_MAX: usize = 1000;
 /// Largest accepted time claim, in seconds (the year 9999). A larger number has the wrong unit.
 const EPOCH_SECONDS_MAX: f64 = 253_402_300_799.0;
 
-type Bad = &'static str;
+type InvalidClaim = &'static str;
 
 /// The claims of a token, with the configuration of its issuer.
 pub(super) struct Claims<'a> {
@@ -22,20 +22,20 @@ pub(super) struct Claims<'a> {
 
 impl Claims<'_> {
     /// Checks issuer, audience and validity period. Returns when the token expires, in epoch milliseconds.
-    pub(super) fn check(&self, audiences: &[String], wall_ms: i64) -> Result<i64, Bad> {
+    pub(super) fn check(&self, audiences: &[String], wall_ms: i64) -> Result<i64, InvalidClaim> {
         self.check_origin(audiences)?;
         self.check_time(wall_ms)
     }
 
     /// Checks that the token is from this issuer and for one of these audiences.
-    pub(super) fn check_origin(&self, audiences: &[String]) -> Result<(), Bad> {
+    pub(super) fn check_origin(&self, audiences: &[String]) -> Result<(), InvalidClaim> {
         if self.members.get("iss").and_then(Value::as_str) != Some(&self.config.issuer) {
             return Err("the token is from another issuer");
         }
         self.check_audience(audiences)
     }
 
-    fn check_audience(&self, audiences: &[String]) -> Result<(), Bad> {
+    fn check_audience(&self, audiences: &[String]) -> Result<(), InvalidClaim> {
         let is_ours = |named: &Value| {
             named.as_str().is_some_and(|named| audiences.iter().any(|own| own == named))
         };
@@ -46,13 +46,15 @@ impl Claims<'_> {
             Some(named) => is_ours(named).then_some(()),
             None => None,
         }
-        .ok_or("the token is for somebody else: its aud names none of our audiences")
+        .ok_or(
+            "the token is for another audience: its aud contains none of the configured audiences",
+        )
     }
 
     /// Checks the validity period: `exp` is required and `nbf` is honored, both with the configured leeway.
-    fn check_time(&self, wall_ms: i64) -> Result<i64, Bad> {
+    fn check_time(&self, wall_ms: i64) -> Result<i64, InvalidClaim> {
         let leeway = self.config.leeway_ms;
-        let ends = self.instant("exp")?.ok_or("the token does not say when it expires")?;
+        let ends = self.instant("exp")?.ok_or("the token has no expiry time (exp)")?;
         let ends = ends.saturating_add(leeway);
         if wall_ms >= ends {
             return Err("the token has expired");
@@ -65,7 +67,7 @@ impl Claims<'_> {
     }
 
     /// Returns a time claim in milliseconds. The claim itself is in seconds.
-    fn instant(&self, name: &str) -> Result<Option<i64>, Bad> {
+    fn instant(&self, name: &str) -> Result<Option<i64>, InvalidClaim> {
         let Some(value) = self.members.get(name) else { return Ok(None) };
         let seconds = value.as_f64().filter(|seconds| (0.0..=EPOCH_SECONDS_MAX).contains(seconds));
         seconds
@@ -74,7 +76,7 @@ impl Claims<'_> {
     }
 
     /// Rejects ID tokens. They inform a client about a sign-in and are not credentials for an API.
-    pub(super) fn refuse_id_token(&self) -> Result<(), Bad> {
+    pub(super) fn refuse_id_token(&self) -> Result<(), InvalidClaim> {
         let has = |name: &str| self.members.contains_key(name);
         let is_id = self.members.get("typ").and_then(Value::as_str) == Some("ID");
         if is_id || has("at_hash") || has("c_hash") {
@@ -88,13 +90,16 @@ impl Claims<'_> {
         &self,
         credential: Arc<str>,
         ends: Option<i64>,
-    ) -> Result<Principal, Bad> {
+    ) -> Result<Principal, InvalidClaim> {
         let Oidc { name, principal_claim, groups_claim, .. } = self.config;
         let text = |name: &str| self.members.get(name).and_then(Value::as_str);
-        text("sub").filter(|sub| is_name(sub)).ok_or("the token's sub is missing or no name")?;
+        text("sub")
+            .filter(|sub| is_name(sub))
+            .ok_or("the token's sub is missing or not a valid name")?;
         let subject = self.find(principal_claim).and_then(Value::as_str);
         let subject = subject.filter(|subject| is_name(subject));
-        let subject = subject.ok_or("the token's principal claim is missing or no name")?;
+        let subject =
+            subject.ok_or("the token's principal claim is missing or not a valid name")?;
         if principal_claim == "email"
             && self.members.get("email_verified") != Some(&Value::Bool(true))
         {

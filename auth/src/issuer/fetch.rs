@@ -80,7 +80,7 @@ fn escape(text: &str) -> String {
 }
 
 async fn send(url: &Uri, request: http::request::Builder, body: Bytes) -> Result<Fetched, String> {
-    let why = |error: &dyn std::fmt::Display| format!("cannot ask {}: {error}", shown(url));
+    let why = |error: &dyn std::fmt::Display| format!("cannot reach {}: {error}", shown(url));
     let request = request.header(USER_AGENT, AGENT).body(Full::new(body));
     let request = request.map_err(|error| why(&error))?;
     let asking = async {
@@ -93,7 +93,7 @@ async fn send(url: &Uri, request: http::request::Builder, body: Bytes) -> Result
     };
     match tokio::time::timeout(TIMEOUT, asking).await {
         Ok(answered) => answered,
-        Err(_) => Err(why(&"no answer within 5 seconds")),
+        Err(_) => Err(why(&"no response within 5s")),
     }
 }
 

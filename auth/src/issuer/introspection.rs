@@ -39,7 +39,7 @@ impl Issuer {
         let _question = self.questions.acquire().await;
         let members = self.introspect(token).await.map_err(|why| {
             self.complain(&why, asked.now);
-            Doubt::Unknown("the token cannot be checked now: its issuer does not answer".into())
+            Doubt::Unknown("the token cannot be checked now: its issuer does not respond".into())
         })?;
         let principal = self.believe(&members, digest, asked.wall_ms);
         self.looked.insert(
@@ -54,15 +54,15 @@ impl Issuer {
 
     async fn introspect(&self, token: &str) -> Result<Map<String, Value>, String> {
         let Some(introspection) = &self.config.introspection else {
-            return Err("it was not told where to ask".into());
+            return Err("the introspection endpoint is not configured".into());
         };
         let form = [("token", token), ("token_type_hint", "access_token")];
         let client = (introspection.client_id.as_str(), Some(&introspection.secret));
         let fetched = fetch::post(&introspection.url, client, &form).await?;
         match fetched.status {
             StatusCode::OK => json::object(&fetched.body)
-                .ok_or_else(|| "the answer to introspection is not a JSON object".into()),
-            status => Err(format!("introspection was answered with {status}")),
+                .ok_or_else(|| "the introspection response is not a JSON object".into()),
+            status => Err(format!("the introspection response has status {status}")),
         }
     }
 
@@ -106,5 +106,5 @@ impl Issuer {
 }
 
 fn inactive() -> Doubt {
-    Doubt::Bad("the token is not valid, or not valid any more".into())
+    Doubt::Bad("the token is invalid or has expired".into())
 }

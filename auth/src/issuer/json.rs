@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut object = Map::new();
         while let Some((name, Strict(value))) = members.next_entry::<String, Strict>()? {
             if object.insert(name, value).is_some() {
-                return Err(de::Error::custom("a name stands twice"));
+                return Err(de::Error::custom("a name appears twice"));
             }
         }
         Ok(Value::Object(object))

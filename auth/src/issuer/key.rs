@@ -91,7 +91,7 @@ impl KeyRing {
     pub(crate) fn parse_file(bytes: &[u8]) -> Result<Self, String> {
         let (ring, n_entries) = Self::parse_entries(bytes)?;
         if ring.is_empty() && n_entries > 0 {
-            return Err("has no key to check signatures with".into());
+            return Err("has no key for signatures".into());
         }
         Ok(ring)
     }

@@ -113,7 +113,7 @@ impl Keys {
         if ring.knows(id) {
             return Ok(ring);
         }
-        let unknown = || Doubt::Bad("the token is signed with a key that is not known".into());
+        let unknown = || Doubt::Bad("the token is signed with an unknown key".into());
         if self.is_fixed {
             return Err(unknown());
         }
@@ -134,7 +134,7 @@ impl Keys {
         match why {
             // The failure was logged when the fetch failed.
             Some(_) => Err(Doubt::Unknown(
-                "the token cannot be checked now: its issuer does not answer".into(),
+                "the token cannot be checked now: its issuer does not respond".into(),
             )),
             None => Err(unknown()),
         }
@@ -187,7 +187,7 @@ impl Keys {
                 tracing::warn!(
                     issuer = issuer.config.issuer,
                     why,
-                    "the keys of an issuer cannot be fetched"
+                    "cannot fetch the keys of an issuer"
                 );
                 tried.why = Some(why.clone());
                 Err(why)
@@ -248,7 +248,7 @@ impl Document {
         let document: Value = serde_json::from_slice(body).map_err(|_| "is not JSON".to_owned())?;
         // Otherwise one issuer could publish a document for another.
         if document["issuer"].as_str() != Some(&config.issuer) {
-            return Err(format!("is of another issuer than {:?}", config.issuer));
+            return Err(format!("has another issuer than {:?}", config.issuer));
         }
         let at = |name: &str| match &document[name] {
             Value::String(text) => {
@@ -257,7 +257,7 @@ impl Document {
             _ => Ok(None),
         };
         Ok(Self {
-            jwks: at("jwks_uri")?.ok_or("does not say where its keys are (jwks_uri)")?,
+            jwks: at("jwks_uri")?.ok_or("has no jwks_uri")?,
             authorization: at("authorization_endpoint")?,
             token: at("token_endpoint")?,
             names_itself: document["authorization_response_iss_parameter_supported"] == true,

@@ -209,7 +209,7 @@ impl Issuer {
         let mut complained = lock(&self.complained);
         if complained.is_none_or(|at| now.since(at).as_millis() >= COMPLAIN_EVERY_MS) {
             *complained = Some(now);
-            tracing::warn!(issuer = self.config.issuer, why, "an issuer does not answer");
+            tracing::warn!(issuer = self.config.issuer, why, "an issuer does not respond");
         }
     }
 
@@ -275,7 +275,7 @@ pub(super) async fn identify(
     let issuer = token.issuer();
     let issuer = issuers.iter().find(|known| Some(known.config.issuer.as_str()) == issuer);
     let Some(issuer) = issuer else {
-        return Err(Doubt::Bad("the token is from an issuer that is not known here".into()));
+        return Err(Doubt::Bad("the token is from an unknown issuer".into()));
     };
     issuer.verify(&token, digest, asked).await
 }

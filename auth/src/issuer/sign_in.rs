@@ -38,8 +38,7 @@ impl Issuer {
     ) -> Result<String, String> {
         let document = self.keys.document(&self.config).await?;
         let at = document.authorization.as_ref();
-        let at =
-            at.ok_or("the issuer does not say where people sign in (authorization_endpoint)")?;
+        let at = at.ok_or("the issuer has no authorization_endpoint")?;
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));
         let query = encode(&[
             ("response_type", "code"),
@@ -64,18 +63,16 @@ impl Issuer {
     ) -> Result<Principal, Doubt> {
         let unknown = |why: String| {
             self.complain(&why, asked.now);
-            Doubt::Unknown(
-                "nobody can be signed in now: the issuer does not answer as it should".into(),
-            )
+            Doubt::Unknown("sign-in is unavailable: the issuer does not respond correctly".into())
         };
         let document = self.keys.document(&self.config).await.map_err(unknown)?;
         // Otherwise one issuer could make the server redeem the code of another (RFC 9207).
         match code.issuer {
             Some(issuer) if issuer != self.config.issuer => {
-                return Err(Doubt::Bad("another issuer has sent you here".into()));
+                return Err(Doubt::Bad("the response is from another issuer".into()));
             }
             None if document.names_itself => {
-                return Err(Doubt::Bad("the issuer did not name itself (iss)".into()));
+                return Err(Doubt::Bad("the issuer did not identify itself (iss)".into()));
             }
             Some(_) | None => {}
         }
@@ -101,7 +98,7 @@ impl Issuer {
         id_token.map(str::to_owned).ok_or_else(|| {
             let error: String =
                 body["error"].as_str().unwrap_or("no id_token").chars().take(100).collect();
-            format!("the code was answered with {}: {error:?}", fetched.status)
+            format!("the token endpoint returned {}: {error:?}", fetched.status)
         })
     }
 

@@ -33,17 +33,19 @@ impl<'a> Token<'a> {
         let (Some(header), Some(claims), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err("the token is not a signed token: it has not three parts");
+            return Err("the token is not a signed token: it does not have three parts");
         };
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
         let object = |part: &str| decode(part).and_then(|bytes| json::object(&bytes));
         let head = object(header).ok_or("the token's header is not a JSON object")?;
         if FORBIDDEN.iter().any(|name| head.contains_key(*name)) {
-            return Err("the token's header says how it is to be checked, which is not its to say");
+            return Err(
+                "the token's header has a forbidden parameter: a key, a key URL, crit, cty or zip",
+            );
         }
         let kind = head.get("typ").map(|kind| kind.as_str().unwrap_or("?").to_ascii_lowercase());
         if !matches!(kind.as_deref(), None | Some("jwt" | "at+jwt" | "application/at+jwt")) {
-            return Err("the token is of another kind: its typ must be JWT or at+jwt");
+            return Err("the token has the wrong type: typ must be JWT or at+jwt");
         }
         let algorithm = head.get("alg").and_then(Value::as_str).and_then(Algorithm::parse);
         let key_id = match head.get("kid") {
@@ -57,7 +59,7 @@ impl<'a> Token<'a> {
             algorithm: algorithm.ok_or("the token's algorithm is not allowed")?,
             key_id,
             claims: object(claims)
-                .ok_or("the token's claims are not a JSON object, or a claim stands twice")?,
+                .ok_or("the token's claims are not a JSON object, or a claim appears twice")?,
         })
     }
 

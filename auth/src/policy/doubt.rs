@@ -73,7 +73,7 @@ impl Looking<'_> {
     fn at_who_is_known(&mut self) {
         let Policy { keys, issuers, proxy, mtls, .. } = self.policy;
         if keys.is_empty() && issuers.is_empty() && proxy.is_none() && mtls.is_none() {
-            let why = "nobody can prove who they are: there is no key, no [[oidc]], no [proxy] and no [mtls]";
+            let why = "no client can authenticate: there is no key, no [[oidc]], no [proxy] and no [mtls]";
             self.tell(&self.file.version, why);
         }
         if let Some(at) = self.file.mtls.as_ref().filter(|_| !self.around.has_tls) {
@@ -81,7 +81,7 @@ impl Looking<'_> {
         }
         let plain = |at: &&Spanned<String>| url::parse(at.get_ref()).is_err();
         if let Some(at) = self.file.public_url.as_ref().filter(plain) {
-            let why = "public-url: browsers keep the cookie of a sign-in only for https://, so nobody can sign in";
+            let why = "public-url: browsers keep the sign-in cookie only for https://, so users cannot sign in";
             self.tell(at, why);
         }
     }
@@ -105,7 +105,7 @@ impl Looking<'_> {
             {
                 self.tell(
                     at,
-                    format!("proxy: from: nothing listens on {text}: there is no --listen {text}"),
+                    format!("proxy: from: the server does not listen on {text}: there is no --listen {text}"),
                 );
             }
             if text.starts_with("mtls:") && self.file.mtls.is_none() {
@@ -122,7 +122,7 @@ impl Looking<'_> {
             let line = self.source.line(rule.span().start);
             if let Some(first) = names.get(name.as_str()) {
                 let why = format!(
-                    "rule {name:?}: the rule in line {first} has the same name: the audit file cannot tell them apart"
+                    "rule {name:?}: the rule in line {first} has the same name, so audit entries are ambiguous"
                 );
                 self.tell(rule, why);
             }
@@ -145,8 +145,8 @@ impl Looking<'_> {
             self.at_star(of, at);
             let Some((kind, name)) = text.split_once(':') else { continue };
             let why = match kind {
-                "key" => self.nobodys_key(name),
-                "mtls" => self.nobodys_certificate(name),
+                "key" => self.unknown_key(name),
+                "mtls" => self.unknown_certificate(name),
                 kind => self.unknown_kind(kind),
             };
             if let Some(why) = why {
@@ -163,15 +163,18 @@ impl Looking<'_> {
             let has_groups = |proxy: &super::Proxy| proxy.groups_header.is_some();
             let why = match kind {
                 "key" | "mtls" => {
-                    Some("keys and certificates are in no groups: name them in who".into())
+                    Some("keys and certificates have no groups; list them in who".into())
                 }
                 "proxy" if self.policy.proxy().is_some_and(|proxy| !has_groups(proxy)) => {
-                    Some("the proxy names no groups: [proxy] has no groups-header".into())
+                    Some("the proxy sends no groups: [proxy] has no groups-header".into())
                 }
                 kind => self.unknown_kind(kind),
             };
             if let Some(why) = why {
-                self.tell(at, format!("{of}: {:?} is nobody's group: {why}", at.get_ref()));
+                self.tell(
+                    at,
+                    format!("{of}: no principal can have the group {:?}: {why}", at.get_ref()),
+                );
             }
         }
     }
@@ -184,35 +187,35 @@ impl Looking<'_> {
         };
         (!is_known).then(|| {
             format!(
-                "nobody's name begins with \"{kind}:\": this file has no [[oidc]] of that name, no [proxy] or no [mtls]"
+                "no principal begins with \"{kind}:\": this file has no [[oidc]] of that name, no [proxy] or no [mtls]"
             )
         })
     }
 
-    fn nobodys_key(&self, name: &str) -> Option<String> {
+    fn unknown_key(&self, name: &str) -> Option<String> {
         let pattern = Pattern::parse(name);
         let mut known =
             self.policy.keys.values().filter(|key| pattern.matches(&key.name)).peekable();
         if known.peek().is_none() {
-            return Some(format!("no key is called {name:?} (key-files)"));
+            return Some(format!("no key has the name {name:?} (key-files)"));
         }
         let is_over = known.all(|key| key.is_expired(self.around.wall_ms));
-        is_over.then(|| format!("every key called {name:?} has expired"))
+        is_over.then(|| format!("all keys with the name {name:?} have expired"))
     }
 
-    fn nobodys_certificate(&self, name: &str) -> Option<String> {
+    fn unknown_certificate(&self, name: &str) -> Option<String> {
         let Some(mtls) = self.policy.mtls() else { return self.unknown_kind("mtls") };
         let is_uri = name.contains("://");
         match mtls.named() {
-            Named::Nobody => {
-                Some("certificates name nobody: [mtls] says principal = \"none\"".into())
+            Named::NoPrincipal => {
+                Some("certificates identify no principal: [mtls] has principal = \"none\"".into())
             }
             Named::Dns if is_uri => {
-                Some(format!("{name:?} is a URI, and [mtls] says principal = \"dns\""))
+                Some(format!("{name:?} is a URI, but [mtls] has principal = \"dns\""))
             }
             // `spiffe:*` is plausible, and a single star matches all names.
             Named::Uri if !name.contains(':') && name != "*" => {
-                Some(format!("{name:?} is no URI, and [mtls] says principal = \"uri\""))
+                Some(format!("{name:?} is not a URI, but [mtls] has principal = \"uri\""))
             }
             Named::Dns | Named::Uri => None,
         }
@@ -240,8 +243,7 @@ impl Looking<'_> {
         let text = at.get_ref();
         let inner = text.strip_suffix("\\*").or(text.strip_suffix('*')).unwrap_or(text);
         if inner.contains('*') {
-            let why =
-                "only a * at the end stands for anything; this one has to be in the name itself";
+            let why = "only a * at the end is a wildcard; this one must be part of the name";
             self.tell(at, format!("{of}: {text:?}: {why}"));
         }
     }
@@ -278,7 +280,7 @@ impl Looking<'_> {
         let reaches = |at: &Spanned<String>| Pattern::parse(at.get_ref()).reaches_into("/");
         if let Some(locks) = locks.as_ref().filter(|locks| !locks.iter().any(reaches)) {
             let why = format!(
-                "rule {name:?}: {right} has no effect: the names of files begin with /, and none of locks does"
+                "rule {name:?}: {right} has no effect: file locks begin with /, and this rule has no such name"
             );
             let at = locks.first().unwrap_or(at);
             self.tell(at, why);
@@ -307,7 +309,8 @@ impl Looking<'_> {
             };
             if let Some((line, ..)) = before.iter().find(covers) {
                 let why = format!(
-                    "quota: never counts: the quota in line {line} matches all of it, and the first counts"
+                    "quota: has no effect: the quota in line {line} matches the same requests, and the first match \
+                     applies"
                 );
                 self.tell(quota, why);
             }
@@ -345,7 +348,7 @@ fn at_keys(
         }
         let has_rule = !policy.about(&Principal::of_key(name, id)).is_empty();
         if !has_rule && seen.insert(name) {
-            let why = format!("key {name:?}: no rule names key:{name}, so it may do nothing");
+            let why = format!("key {name:?}: no rule names key:{name}, so it has no rights");
             told.push(source.wrong(&entry.name, why));
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use leasehold_base::calendar;
 use leasehold_base::host::is_host;
 use serde::Deserialize;
 use toml::Spanned;
@@ -152,7 +153,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
     let RuleEntry { name, who, groups, may, namespaces, locks } = entry.get_ref();
     let wrong = |why: String| source.wrong(entry, format!("rule {name:?}: {why}"));
     if who.is_empty() && groups.is_empty() {
-        return Err(wrong("names nobody: who or groups is required".into()));
+        return Err(wrong("who or groups is required".into()));
     }
     // An empty list would grant nothing without anyone noticing.
     let is_empty = locks.as_ref().is_some_and(Vec::is_empty);
@@ -160,7 +161,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
         [("may", may.is_empty()), ("namespaces", namespaces.is_empty()), ("locks", is_empty)]
     {
         if is_empty {
-            return Err(wrong(format!("{member} must not be empty: [\"*\"] is all")));
+            return Err(wrong(format!("{member} must not be empty; [\"*\"] matches all")));
         }
     }
     let may = may.iter().map(|word| {
@@ -196,7 +197,8 @@ pub(super) fn check_who(
         Some(word) => {
             let text = word.get_ref();
             let why = format!(
-                "{what}: {text:?} is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, mtls:NAME, anonymous or *"
+                "{what}: {text:?} is not a valid principal; use key:NAME, OIDCNAME:SUB, proxy:USER, mtls:NAME, \
+                 anonymous or *"
             );
             Err(source.wrong(word, why))
         }
@@ -209,8 +211,9 @@ fn check_groups(source: &Source, rule: &str, groups: &[Spanned<String>]) -> Resu
         None => Ok(()),
         Some(word) => {
             let text = word.get_ref();
-            let why =
-                format!("rule {rule:?}: {text:?} is no group; write OIDCNAME:GROUP or proxy:GROUP");
+            let why = format!(
+                "rule {rule:?}: {text:?} is not a valid group; use OIDCNAME:GROUP or proxy:GROUP"
+            );
             Err(source.wrong(word, why))
         }
     }
@@ -265,7 +268,7 @@ fn read_keys(source: &Source, keys: &mut HashMap<Box<str>, Key>) -> Result<(), S
         };
         let key = Key { name: name.get_ref().as_str().into(), sha256: digest, expires_ms };
         if keys.insert(id.get_ref().as_str().into(), key).is_some() {
-            return Err(source.wrong(&id, format!("id {:?}: is there twice", id.get_ref())));
+            return Err(source.wrong(&id, format!("id {:?}: appears twice", id.get_ref())));
         }
     }
     Ok(())
@@ -278,40 +281,10 @@ pub(super) fn epoch_ms(at: &Datetime) -> Option<i64> {
         Offset::Z => 0,
         Offset::Custom { minutes } => i64::from(minutes),
     };
-    let days = days_from_epoch(date.year.into(), date.month.into(), date.day.into());
+    let days = calendar::days(date.year.into(), date.month.into(), date.day.into())?;
     #[allow(clippy::useless_conversion, reason = "in toml 0.9 there always is one")]
     let second = Option::<u8>::from(time.second).unwrap_or(0);
     let seconds = i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + i64::from(second)
         - offset_minutes * 60;
     Some((days * 86_400 + seconds) * 1000)
-}
-
-/// Returns the number of days since 1970-01-01. Internally years start in March, so that the leap day is their last
-/// day.
-pub fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let months = (month + 9) % 12;
-    let day_of_year = (153 * months + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_date_is_a_number_of_days() {
-        for (date, days) in [
-            ((1970, 1, 1), 0),
-            ((1969, 12, 31), -1),
-            ((1970, 3, 1), 59),
-            ((2000, 2, 29), 11_016),
-            ((2000, 3, 1), 11_017),
-            ((2027, 2, 13), 20_862),
-            ((9999, 12, 31), 2_932_896),
-        ] {
-            assert_eq!(days_from_epoch(date.0, date.1, date.2), days, "{date:?}");
-        }
-    }
 }

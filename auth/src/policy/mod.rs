@@ -21,7 +21,6 @@ use leasehold_core::LockKey;
 
 pub use doubt::Surroundings;
 pub(crate) use file::NAME_BYTES_MAX;
-pub use file::days_from_epoch;
 pub(crate) use key::Key;
 pub use key::{NewKey, PREFIX, hex, is_same, unhex};
 pub use mtls::Mtls;
@@ -95,7 +94,7 @@ impl Policy {
             (!self.keys.is_empty(), "an API key (Authorization: Bearer, LEASEHOLD_API_KEY)"),
             (!self.issuers().is_empty(), "a token of an issuer (Authorization: Bearer)"),
             (self.mtls.is_some(), "a client certificate (LEASEHOLD_CLIENT_CERT_FILE)"),
-            (self.proxy().is_some(), "what the proxy in front says"),
+            (self.proxy().is_some(), "identity headers of the reverse proxy"),
         ];
         let accepted: Vec<_> = kinds
             .into_iter()

@@ -28,7 +28,7 @@ pub(super) enum Named {
     Dns,
     Uri,
     /// None: a certificate permits a client to connect and does not identify it.
-    Nobody,
+    NoPrincipal,
 }
 
 impl Named {
@@ -36,7 +36,7 @@ impl Named {
         match word {
             "dns" => Ok(Self::Dns),
             "uri" => Ok(Self::Uri),
-            "none" => Ok(Self::Nobody),
+            "none" => Ok(Self::NoPrincipal),
             other => Err(format!("principal: unknown {other:?}; allowed: dns, uri, none")),
         }
     }
@@ -58,7 +58,7 @@ impl Mtls {
         if roots.is_empty() {
             return Err("has no certificate in PEM".into());
         }
-        let is_required = is_required.unwrap_or(principal == Named::Nobody);
+        let is_required = is_required.unwrap_or(principal == Named::NoPrincipal);
         let mut hasher = Sha256::new();
         hasher.update(format!("{principal:?} {is_required} "));
         hasher.update(pem);
@@ -93,7 +93,7 @@ impl Mtls {
             return Err(DISTRUSTED.into());
         }
         let (kind, found, n_malformed) = match self.principal {
-            Named::Nobody => return Ok(None),
+            Named::NoPrincipal => return Ok(None),
             Named::Dns => ("DNS name", &names.dns, names.n_malformed_dns),
             Named::Uri => ("URI", &names.uris, names.n_malformed_uris),
         };
@@ -120,8 +120,8 @@ impl Mtls {
 
 /// The error for a connection whose client certificate has expired since the handshake.
 pub(crate) const EXPIRED: &str =
-    "the client certificate has expired; connect again with one that has not";
+    "the client certificate has expired; connect again with a valid one";
 
 /// The error for a connection whose certificate was accepted under other `[mtls]` settings.
 pub(crate) const DISTRUSTED: &str =
-    "the client certificate is not trusted any more: the CA of [mtls] has changed; connect again";
+    "the client certificate is no longer trusted: the CA of [mtls] has changed; connect again";

@@ -121,7 +121,7 @@ pub(super) fn read(
         }
         let has_one = |oidc: &Oidc| oidc.introspection.is_some();
         if let Some(introspection) = introspection.as_ref().filter(|_| all.iter().any(has_one)) {
-            let why = "introspection is in another [[oidc]] already: an opaque token does not say whose it is";
+            let why = "only one [[oidc]] can have introspection: an opaque token does not name its issuer";
             return Err(source.wrong(introspection, format!("oidc {text:?}: {why}")));
         }
         all.push(one(source, beside, entry.get_ref(), public_url)?);
@@ -143,7 +143,7 @@ fn one(
         return Err(source.wrong(&entry.name, told(why)));
     }
     if TAKEN_NAMES.contains(&name.as_str()) {
-        let why = format!("name: {name:?} is what other principals begin with; choose another");
+        let why = format!("name: {name:?} is the prefix of other principals; choose another");
         return Err(source.wrong(&entry.name, told(why)));
     }
     let url = |at: &Spanned<String>, what: &str| {
@@ -153,7 +153,7 @@ fn one(
     url(&entry.issuer, "issuer")?;
     let audiences = entry.audiences.get_ref();
     if audiences.is_empty() || audiences.iter().any(String::is_empty) {
-        let why = "audiences: must name at least one: tokens for others are not ours".into();
+        let why = "audiences: must contain at least one".into();
         return Err(source.wrong(&entry.audiences, told(why)));
     }
     let leeway = length(source, &entry.leeway, "leeway", name, Duration::ZERO, LEEWAY_MAX)?;
@@ -167,7 +167,7 @@ fn one(
             KeySource::File(ring.map_err(|why| wrong(format!("{} {why}", keys.path.display())))?)
         }
         (Some(_), Some(file)) => {
-            let why = "jwks-url and jwks-file: write one of them".into();
+            let why = "jwks-url and jwks-file: use only one".into();
             return Err(source.wrong(file, told(why)));
         }
     };
@@ -240,14 +240,14 @@ fn read_login(
     let name = entry.name.get_ref();
     let told = |why: &str| format!("oidc {name:?}: login: {why}");
     let Some(public_url) = public_url else {
-        let why = told("needs public-url: where the provider sends people back to");
+        let why = told("needs public-url: the provider redirects browsers there");
         return Err(source.wrong(&login.client_id, why));
     };
     url::parse(public_url.get_ref())
         .map_err(|why| source.wrong(public_url, format!("public-url: {why}")))?;
     if entry.audiences.get_ref().contains(login.client_id.get_ref()) {
         let why = told(
-            "client-id must not be one of the audiences: an ID token would be taken for an API token",
+            "client-id must not be one of the audiences: the server would accept an ID token as an API token",
         );
         return Err(source.wrong(&login.client_id, why));
     }
@@ -279,7 +279,7 @@ fn length(
     length.map(Some).ok_or_else(|| {
         let (text, min, max) = (given.get_ref(), min.as_secs(), max.as_secs());
         let why = format!(
-            "{what}: {text:?} is not a length of time such as 30s, 5m, 12h, 7d, from {min} s to {max} s"
+            "{what}: {text:?} is not a duration such as 30s, 5m, 12h, 7d, from {min}s to {max}s"
         );
         source.wrong(given, format!("oidc {name:?}: {why}"))
     })

@@ -24,11 +24,11 @@ pub struct Proxy {
 /// How the proxy is recognized.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum From {
-    /// It connects to this Unix socket. File permissions control which processes can do so.
+    /// The proxy connects to this Unix socket. File permissions control which processes can do so.
     Unix(String),
-    /// It connects from this network and sends the secret.
+    /// The proxy connects from this network and sends the secret.
     Network(IpNet),
-    /// It sends a client certificate with this name.
+    /// The proxy sends a client certificate with this name.
     Mtls(String),
 }
 
@@ -54,14 +54,17 @@ pub(super) fn read(
         let parsed: Option<HeaderName> = name.get_ref().parse().ok();
         let is_own = |header: &HeaderName| !OTHERWISE_USED.contains(&header.as_str());
         parsed.filter(is_own).ok_or_else(|| {
-            let why = format!("proxy: {:?} is not a header of its own", name.get_ref());
+            let why = format!(
+                "proxy: {:?} cannot be used: it must be a dedicated header",
+                name.get_ref()
+            );
             source.wrong(name, why)
         })
     };
     let from_places: Vec<From> =
         from.get_ref().iter().map(|text| place(source, text)).collect::<Result<_, _>>()?;
     if from_places.is_empty() {
-        return Err(source.wrong(from, "proxy: from must name where the proxy comes from"));
+        return Err(source.wrong(from, "proxy: from must contain the address of the proxy"));
     }
     let separator = groups_separator.as_ref().map_or(";", |text| text.get_ref());
     if separator.is_empty() {
@@ -74,13 +77,13 @@ pub(super) fn read(
             Some((header(name)?, secret.map_err(told)?))
         }
         (None, None) => None,
-        _ => return Err(wrong("secret-header and secret-file go together")),
+        _ => return Err(wrong("secret-header and secret-file must be set together")),
     };
     let has_address = from_places.iter().any(|from| matches!(from, From::Network(_)));
     if has_address && secret.is_none() {
         return Err(wrong(
-            "from has an address, so secret-header and secret-file are required: \
-             otherwise whoever is on that machine could be anybody",
+            "from has an address, so secret-header and secret-file are required; without them, any program on that \
+             machine could impersonate any user",
         ));
     }
     let proxy = Proxy {

@@ -71,18 +71,20 @@ pub(super) fn read(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota
             let patterns = namespaces.iter().map(|text| Pattern::parse(text.get_ref()));
             Whose::Namespaces(patterns.collect())
         }
-        (Some(_), Some(_)) => return wrong("has who and namespaces; write a quota for each"),
+        (Some(_), Some(_)) => {
+            return wrong("has who and namespaces; use a separate quota for each");
+        }
         _ => return wrong("who or namespaces is required, and must not be empty"),
     };
     if namespaces.is_some() && requests_per_second.is_some() {
-        return wrong("requests-per-second is for who: requests are counted by principal");
+        return wrong("requests-per-second needs who: requests are counted by principal");
     }
     if namespaces.is_some() && (bytes.is_some() || streams.is_some()) {
         return wrong("bytes and streams need who: they are counted by principal");
     }
     let has_number = [leases, bytes, streams].iter().any(|n| n.is_some());
     if requests_per_second.is_none() && !has_number {
-        return wrong("limits nothing: requests-per-second, leases, bytes or streams is required");
+        return wrong("requests-per-second, leases, bytes or streams is required");
     }
     if requests_per_second.as_ref().is_some_and(|rate| *rate.get_ref() == 0) {
         return wrong("requests-per-second must be more than 0");

@@ -28,7 +28,7 @@ impl Source {
         // Any user who can write this file controls all access rights.
         if facts.permissions().mode() & 0o022 != 0 {
             return Err(format!(
-                "{0}: others than its owner may write to it; run: chmod go-w {0}",
+                "{0}: other users can write to it; run: chmod go-w {0}",
                 path.display()
             ));
         }

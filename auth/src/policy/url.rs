@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<Uri, String> {
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if is_this_machine(authority.host()) => Ok(uri),
-        Some("http") => wrong("must be https; plain http is for this machine only"),
+        Some("http") => wrong("must be https; plain http is allowed only on this machine"),
         _ => wrong("must begin with https://"),
     }
 }

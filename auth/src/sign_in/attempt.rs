@@ -125,6 +125,6 @@ mod tests {
             let begun = Attempts::begin("oidc", "/", None, 2000);
             assert!(attempts.finish(&attempts.seal(&begun), &begun.state, 2000).is_some());
         }
-        assert!(attempts.used.lock().expect("nobody panicked").len() <= USED_MAX);
+        assert!(attempts.used.lock().expect("not poisoned").len() <= USED_MAX);
     }
 }

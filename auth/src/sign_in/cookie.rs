@@ -17,7 +17,7 @@ pub fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, B
     });
     let mut found = pairs.filter(|(own, _)| own.trim() == name).map(|(_, value)| value.trim());
     match (found.next(), found.next()) {
-        (Some(_), Some(_)) => Err("the cookie of the sign-in is there twice"),
+        (Some(_), Some(_)) => Err("the sign-in cookie appears twice"),
         (value, _) => Ok(value),
     }
 }

@@ -32,7 +32,7 @@ pub struct SignIns {
 struct Session {
     /// The principal with the credential from the sign-in.
     by: Principal,
-    /// The same principal with the session as its credential.
+    /// The principal with the session as its credential.
     shown: Principal,
     began_ms: i64,
 }
@@ -70,7 +70,7 @@ impl SignIns {
         });
         session
             .map(|session| Some(session.shown.clone()))
-            .ok_or("you are not signed in any more; sign in again at /console/sign-in")
+            .ok_or("your sign-in has ended; sign in again at /console/sign-in")
     }
 
     /// Returns whether the session with this id still exists and is valid.
@@ -139,7 +139,7 @@ mod tests {
             let by = Principal::known(format!("key:{name}").into(), Vec::new(), "k".into());
             sign_ins.begin(by, at + 1000, at)
         };
-        let n = || sign_ins.sessions.read().expect("nobody panicked").len();
+        let n = || sign_ins.sessions.read().expect("not poisoned").len();
         for at in 0..50 {
             assert!(begin("a", at).is_some());
         }
@@ -147,7 +147,7 @@ mod tests {
         for name in ["b", "c", "d", "e", "f"] {
             assert!(begin(name, 50).is_some(), "{name}");
         }
-        assert_eq!(begin("g", 50), None, "nobody else is signed out for a new one");
+        assert_eq!(begin("g", 50), None, "a new session ends no other principal's session");
         assert!(begin("g", 1050).is_some(), "what has ended makes room");
         assert_eq!(n(), 1);
     }

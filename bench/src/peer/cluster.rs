@@ -154,7 +154,7 @@ fn leader(servers: &[Leasehold]) -> usize {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("nobody leads within {PATIENCE:?}");
+    panic!("no server leads within {PATIENCE:?}");
 }
 
 impl Peer for LeaseholdOnEtcd {

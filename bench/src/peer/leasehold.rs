@@ -77,12 +77,12 @@ impl Peer for LeaseholdHttp2 {
     }
 
     async fn connect(&self, n: usize) -> LeaseholdClient<Stream> {
-        let shared = self.latest.lock().expect("nobody panicked").clone();
+        let shared = self.latest.lock().expect("not poisoned").clone();
         let connection = match shared {
             Some(stream) if !n.is_multiple_of(STREAMS) && stream.is_open() => stream,
             _ => Stream::open(self.server.process.address).await,
         };
-        *self.latest.lock().expect("nobody panicked") = Some(connection.clone());
+        *self.latest.lock().expect("not poisoned") = Some(connection.clone());
         LeaseholdClient { connection, n, proof: String::new() }
     }
 }

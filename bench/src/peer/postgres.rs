@@ -80,7 +80,7 @@ impl Postgres {
             }
             tokio::time::sleep(BACKOFF).await;
         }
-        panic!("PostgreSQL lets nobody in");
+        panic!("PostgreSQL accepts no connection");
     }
 }
 

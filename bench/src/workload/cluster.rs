@@ -22,7 +22,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     }
     let works = [
         (Work::Cycle, "acquire + release of locks of one's own", 5.0),
-        (Work::Hot, "one lock that everybody wants", 2.0),
+        (Work::Hot, "one lock that all clients want", 2.0),
     ];
     let n_steps = works.len() * contenders.len() * setting.pace.rounds;
     let progress = setting.progress("(k) etcd", n_steps);

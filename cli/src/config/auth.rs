@@ -86,9 +86,9 @@ impl AuthArgs {
             && !self.insecure_no_auth
         {
             return Err(format!(
-                "{flag} {listen} can be reached from other machines, and nobody would be asked who they are. \
-                 Either have an auth file made (leasehold auth init --auth-file auth.toml) and give it with \
-                 --auth-file, or let everybody do everything with --insecure-no-auth"
+                "{flag} {listen} accepts remote connections without authentication; create an auth file (leasehold \
+                 auth init --auth-file auth.toml) and pass it with --auth-file, or give every client full \
+                 access with --insecure-no-auth"
             ));
         }
         Ok(())
@@ -98,8 +98,10 @@ impl AuthArgs {
     pub(super) fn shown(&self) -> String {
         match &self.auth_file {
             Some(file) => format!("by {}", file.display()),
-            None if self.insecure_no_auth => "off: whoever reaches the port may do anything".into(),
-            None => "off: whoever can use this machine may do anything".into(),
+            None if self.insecure_no_auth => {
+                "off: any client that can reach the port has full access".into()
+            }
+            None => "off: any user of this machine has full access".into(),
         }
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct BackupArgs {
     /// The directory for scheduled backups, and for those requested with `leasehold backup --url`.
     #[arg(long, env = "LEASEHOLD_BACKUP_DIR")]
     backup_dir: Option<PathBuf>,
-    /// Interval between backups (default: only on request).
+    /// Interval between backups [default: only on request].
     #[arg(long, env = "LEASEHOLD_BACKUP_EVERY")]
     backup_every: Option<DurationArg>,
     /// Number of backups to keep; the oldest are removed.
@@ -27,12 +27,13 @@ impl BackupArgs {
     pub(super) fn check(&self, is_ephemeral: bool) -> Result<(), String> {
         let Self { backup_dir, backup_every, .. } = self;
         if backup_dir.is_none() && backup_every.is_some() {
-            return Err(
-                "--backup-every: --backup-dir is missing, so there is no place for backups".into(),
-            );
+            return Err("--backup-every needs --backup-dir".into());
         }
         if backup_dir.is_some() && is_ephemeral {
-            return Err("--backup-dir: with --ephemeral there is nothing to back up".into());
+            return Err(
+                "--backup-dir cannot be combined with --ephemeral: there is nothing to back up"
+                    .into(),
+            );
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ impl Args {
             ("--ttl-max", has_time(limits.ttl_max)),
         ];
         match all.into_iter().find(|(_, n)| *n == 0) {
-            Some((setting, _)) => Err(format!("{setting}: is 0, but must be at least 1")),
+            Some((setting, _)) => Err(format!("{setting}: must be at least 1, got 0")),
             None => Ok(()),
         }
     }
@@ -73,9 +73,7 @@ impl Args {
         for (setting, time, least) in all {
             if let Some(time) = time.filter(|time| time.0 < least) {
                 let least = DurationArg(least);
-                return Err(format!(
-                    "{setting}: {time} is too short, but must be at least {least}"
-                ));
+                return Err(format!("{setting}: must be at least {least}, got {time}"));
             }
         }
         Ok(())
@@ -93,7 +91,7 @@ impl Args {
         ];
         match all.into_iter().find(|(_, time)| time.0 > LASTING_MAX) {
             Some((setting, time)) => {
-                Err(format!("{setting}: {time} is too long, but must be at most 10 years (10y)"))
+                Err(format!("{setting}: must be at most 10 years (10y), got {time}"))
             }
             None => Ok(()),
         }

@@ -55,15 +55,15 @@ pub(super) struct ClusterArgs {
     /// --data contains only this server's own state.
     #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Option<Location>,
-    /// The name of this server, unique in the cluster (default: the host name).
+    /// The name of this server, unique in the cluster [default: the host name].
     #[arg(long, env = "LEASEHOLD_NODE_NAME", requires = "store")]
     node_name: Option<String>,
-    /// URL of this server for clients and other servers: http://HOST:PORT or https://HOST:PORT (default: the first
-    /// --listen).
+    /// URL of this server for clients and other servers: http://HOST:PORT or https://HOST:PORT [default: the first
+    /// --listen].
     #[arg(long, env = "LEASEHOLD_ADVERTISE", requires = "store", value_name = "URL")]
     advertise: Option<String>,
-    /// Listen address for the other servers. While this server leads, they forward requests to it here (default: a free
-    /// port on the address of the first --listen).
+    /// Listen address for the other servers. While this server leads, they forward requests to it here [default: a free
+    /// port on the address of the first --listen].
     #[arg(long, env = "LEASEHOLD_PEER_LISTEN", requires = "store", value_name = "ADDRESS:PORT")]
     peer_listen: Option<SocketAddr>,
     /// A file with the secret by which the servers authenticate each other, the same on all of them. Required unless
@@ -135,7 +135,8 @@ impl ClusterArgs {
         }
         let named: Vec<_> = dialects.iter().map(ToString::to_string).collect();
         Err(format!(
-            "--dialects {}: with --store, what keeps content is off, and nothing would be answered; name others too",
+            "--dialects {}: with --store, the protocols that store content are off, so nothing would be served; add \
+             another protocol",
             named.join(", ")
         ))
     }
@@ -149,11 +150,11 @@ impl ClusterArgs {
     ) -> Result<(), String> {
         let Some(store) = &self.store else { return Ok(()) };
         if is_ephemeral {
-            return Err(format!("--ephemeral: with --store {store} everything is kept there"));
+            return Err(format!("--ephemeral cannot be combined with --store {store}"));
         }
         if has_backups {
             return Err(format!(
-                "--backup-dir: with --store {store} nothing is here to back up: use leasehold backup TARGET --store"
+                "--backup-dir cannot be combined with --store {store}; use leasehold backup TARGET --store"
             ));
         }
         let name = self.node();

@@ -145,7 +145,7 @@ impl ConnectionArgs {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.head_bytes_max < HEAD_BYTES_MIN {
             let n = self.head_bytes_max;
-            return Err(format!("--head-bytes-max: is {n}, but must be at least {HEAD_BYTES_MIN}"));
+            return Err(format!("--head-bytes-max: must be at least {HEAD_BYTES_MIN}, got {n}"));
         }
         // Linux counts keep-alive probes in whole seconds, and several of them have to fail.
         let allowed = 3..=24 * 3600;
@@ -153,6 +153,6 @@ impl ConnectionArgs {
             return Ok(());
         }
         let timeout = self.keepalive_timeout;
-        Err(format!("--keepalive-timeout: {timeout} is not between 3s and 24h"))
+        Err(format!("--keepalive-timeout: must be from 3s to 24h, got {timeout}"))
     }
 }

@@ -62,7 +62,7 @@ fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
             let texts: Result<Vec<_>, _> = values.iter().map(|value| plain(key, value)).collect();
             texts.map(|texts| texts.join(","))
         }
-        _ => Err(format!("{key}: must be a text, a number, a flag or a list of texts")),
+        _ => Err(format!("{key}: must be a string, a number, true, false or a list of strings")),
     }
 }
 

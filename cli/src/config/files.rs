@@ -11,16 +11,16 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Files")]
 pub(super) struct FilesArgs {
-    /// The directory for files. Default: beside the data.
+    /// The directory for files [default: next to the data directory].
     #[arg(long, env = "LEASEHOLD_FILES_FOLDER")]
     pub(super) files_folder: Option<PathBuf>,
     /// The namespace of files.
     #[arg(long, env = "LEASEHOLD_FILES_NAMESPACE", default_value = "files")]
     pub(super) files_namespace: String,
-    /// How long a file stays locked. Default: 30 minutes, or --ttl-max if that is less.
+    /// How long a file stays locked [default: 30m, or --ttl-max if less].
     #[arg(long, env = "LEASEHOLD_FILES_LOCK_TTL")]
     files_lock_ttl: Option<DurationArg>,
-    /// How long a session of the files lasts. Default: 7 days, or --session-ttl-max if that is less.
+    /// How long a session of the files protocol lasts [default: 7d, or --session-ttl-max if less].
     #[arg(long, env = "LEASEHOLD_FILES_SESSION_TTL")]
     files_session_ttl: Option<DurationArg>,
     /// Maximum size of a file, in bytes.
@@ -29,10 +29,10 @@ pub(super) struct FilesArgs {
     /// Maximum bytes of all files together.
     #[arg(long, env = "LEASEHOLD_FILES_QUOTA", default_value_t = 64 << 30)]
     pub(super) files_quota: u64,
-    /// Bytes of the disk that uploads leave free. Default: 5 % of the disk, and at least 256 MiB.
+    /// Bytes of the disk that uploads leave free [default: 5 % of the disk, at least 256 MiB].
     #[arg(long, env = "LEASEHOLD_FREE_SPACE_MIN")]
     pub(super) free_space_min: Option<u64>,
-    /// Allow clients to read files without a session. Default: if only this machine can reach the server.
+    /// Allow clients to read files without a session [default: if only this machine can reach the server].
     #[arg(long, env = "LEASEHOLD_FILES_PUBLIC", num_args = 0..=1, default_missing_value = "true",
           require_equals = true)]
     files_public: Option<bool>,

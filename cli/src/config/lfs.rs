@@ -30,8 +30,8 @@ impl LfsArgs {
     /// Checks the minimum duration of a transfer.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.lfs_transfer_ttl.0 < TRANSFER_TTL_MIN {
-            return Err("--lfs-transfer-ttl: must be at least 10s: git-lfs begins no transfer that has less than 5s \
-                        left"
+            return Err("--lfs-transfer-ttl: must be at least 10s: git-lfs does not start a transfer with less than 5s \
+                left"
                 .into());
         }
         Ok(())

@@ -56,11 +56,17 @@ fn page() -> String {
 fn row(arg: &Arg) -> String {
     let defaults: Vec<_> =
         arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    // A default that is not a fixed value is the end of the help text.
+    let (help, described) =
+        match help.strip_suffix(']').and_then(|help| help.rsplit_once(" [default: ")) {
+            Some((help, default)) => (help.to_owned(), default.to_owned()),
+            None => (help, "none".to_owned()),
+        };
     let default = match defaults.join(",") {
-        none if none.is_empty() => "none".into(),
+        none if none.is_empty() => described,
         value => format!("`{value}`"),
     };
-    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let possible = arg.get_possible_values();
     let possible: Vec<_> = possible.iter().map(|value| format!("`{}`", value.get_name())).collect();
     let is_choice = !possible.is_empty()

@@ -15,7 +15,7 @@ const COMMAND_BYTES_MIN: usize = 1024;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Redis clients")]
 pub(super) struct RedisArgs {
-    /// Listen address for Redis clients, such as 127.0.0.1:6379. Default: none.
+    /// Listen address for Redis clients, such as 127.0.0.1:6379 [default: off].
     #[arg(long, env = "LEASEHOLD_REDIS_LISTEN")]
     redis_listen: Option<SocketAddr>,
     /// Use TLS for --redis-listen, with the certificate of --tls-cert-file.
@@ -52,7 +52,7 @@ impl RedisArgs {
         pending_max: usize,
     ) -> Result<(), String> {
         if self.redis_tls && self.redis_listen.is_none() {
-            return Err("--redis-tls is given, but no --redis-listen".into());
+            return Err("--redis-tls needs --redis-listen".into());
         }
         let longest = format!("{}-{}", self.redis_namespace, self.redis_databases).len();
         if self.redis_namespace.is_empty() || longest > namespace_bytes_max {
@@ -61,7 +61,7 @@ impl RedisArgs {
         if self.redis_command_bytes_max < COMMAND_BYTES_MIN {
             let n = self.redis_command_bytes_max;
             return Err(format!(
-                "--redis-command-bytes-max: is {n}, but must be at least {COMMAND_BYTES_MIN}"
+                "--redis-command-bytes-max: must be at least {COMMAND_BYTES_MIN}, got {n}"
             ));
         }
         if self.redis_pipeline_max as usize > pending_max {

@@ -12,7 +12,7 @@ pub(super) struct TerraformArgs {
     /// The namespace of the locks of states.
     #[arg(long, env = "LEASEHOLD_TERRAFORM_NAMESPACE", default_value = "terraform")]
     pub(super) terraform_namespace: String,
-    /// How long a state stays locked unless its holder writes it. Default: until it is unlocked.
+    /// How long a state stays locked unless its holder writes it [default: until it is unlocked].
     #[arg(long, env = "LEASEHOLD_TERRAFORM_LOCK_TTL")]
     terraform_lock_ttl: Option<DurationArg>,
     /// Number of versions that the server keeps of a state.
@@ -30,7 +30,7 @@ impl TerraformArgs {
     pub(super) fn check(&self, limits: &Limits) -> Result<(), String> {
         let Some(ttl) = self.terraform_lock_ttl else { return Ok(()) };
         if ttl.0.is_zero() {
-            return Err("--terraform-lock-ttl: is 0, but must be longer".into());
+            return Err("--terraform-lock-ttl: must be more than 0".into());
         }
         if ttl.span() > limits.ttl_max {
             return Err("--terraform-lock-ttl is longer than --ttl-max".into());

@@ -6,7 +6,7 @@ use leasehold_server::trace::{Endpoint, Options};
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Traces")]
 pub(super) struct TraceArgs {
-    /// The collector to which the server sends traces, as OTLP over HTTP: http://HOST:4318 (default: no traces).
+    /// The collector to which the server sends traces, as OTLP over HTTP: http://HOST:4318 [default: off].
     #[arg(long, env = "LEASEHOLD_OTLP_ENDPOINT")]
     otlp_endpoint: Option<Endpoint>,
     /// The share of requests that begin a trace, from 0 to 1. Those that are part of a trace (`traceparent`) are traced

@@ -60,8 +60,7 @@ impl TransportArgs {
                 "{flag} {listen} needs a certificate: --tls-cert-file and --tls-key-file"
             )),
             (Some(_), Some(_), None) => Err(
-                "--tls-cert-file is given, but no --listen begins with https:// and there is no \
-                     --redis-tls"
+                "--tls-cert-file has no effect: no --listen begins with https://, and --redis-tls is off"
                     .into(),
             ),
             (Some(_), Some(_), Some(_)) => self.files().iter().try_for_each(TlsFiles::check),

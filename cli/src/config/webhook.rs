@@ -19,7 +19,7 @@ pub(super) struct WebhookArgs {
     #[arg(long, env = "LEASEHOLD_WEBHOOK_INSECURE_HTTP", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     webhook_insecure_http: bool,
-    /// A file with the secret that signs the warnings, at least 16 bytes (default: unsigned).
+    /// A file with the secret that signs the warnings, at least 16 bytes [default: unsigned].
     #[arg(long, env = "LEASEHOLD_WEBHOOK_SECRET_FILE")]
     webhook_secret_file: Option<PathBuf>,
     /// Maximum warnings that wait to be sent; more are dropped.
@@ -45,7 +45,7 @@ impl WebhookArgs {
     /// Checks combinations of settings.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.webhook_url.is_none() && self.webhook_secret_file.is_some() {
-            return Err("--webhook-secret-file: --webhook-url is missing".into());
+            return Err("--webhook-secret-file needs --webhook-url".into());
         }
         if let Some(url) = &self.webhook_url
             && !self.webhook_insecure_http

@@ -15,11 +15,11 @@ const AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// `--backup-dir` reports that.
 pub(super) fn look(options: Option<&Options>, now_ms: i64) -> Option<Finding> {
     let Some(options) = options else {
-        let advice = "set --backup-dir and --backup-every, or have leasehold backup run by a timer";
-        return Some(Finding::warning(CHECK, "this server takes no backups of itself", advice));
+        let advice = "set --backup-dir and --backup-every, or run leasehold backup from a timer";
+        return Some(Finding::warning(CHECK, "this server takes no backups", advice));
     };
     if !options.dir.exists() {
-        let found = format!("{} is not there yet", options.dir.display());
+        let found = format!("{} does not exist yet", options.dir.display());
         let advice = "create it for the server's user; the server creates it at startup if it can";
         return Some(Finding::warning(CHECK, found, advice));
     }
@@ -29,12 +29,13 @@ pub(super) fn look(options: Option<&Options>, now_ms: i64) -> Option<Finding> {
 
 fn judge(age: Option<Duration>, every: Option<Duration>) -> Finding {
     let Some(age) = age else {
-        let advice = "take one now: leasehold backup --url http://... (or wait for the first, with --backup-every)";
+        let advice = "take one now: leasehold backup --url http://... (or wait for the first scheduled one, with \
+            --backup-every)";
         return Finding::warning(CHECK, "there is no complete backup yet", advice);
     };
     // Whole seconds keep the age short: days and hours.
     let shown = DurationArg(Duration::from_secs(age.as_secs()));
-    let found = format!("the latest is {shown} old");
+    let found = format!("the latest backup is {shown} old");
     // The server retries a failed backup, so an age of twice the interval means that backups keep failing.
     let allowed = every.map_or(AGE_MAX, |every| every * 2);
     if age <= allowed {
@@ -43,7 +44,7 @@ fn judge(age: Option<Duration>, every: Option<Duration>) -> Finding {
     Finding::problem(
         CHECK,
         found,
-        "see the server's log for why none is taken (room, rights), or take one by hand",
+        "check the server's log for the cause, such as disk space or permissions, or take a backup manually",
     )
 }
 

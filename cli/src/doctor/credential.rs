@@ -17,18 +17,18 @@ pub(super) fn tls(files: &TlsFiles, now_ms: i64) -> Finding {
 }
 
 fn certificate(ends_ms: Result<Option<i64>, String>, now_ms: i64) -> Finding {
-    let advice = "renew it: put the new certificate and key in place of the old; a running server takes them by itself";
+    let advice = "renew it: replace the certificate and key files; a running server rereads them";
     let check = "tls";
     match ends_ms {
-        Err(why) => Finding::problem(check, why, "correct the files, or name others"),
-        Ok(None) => Finding::problem(check, "the certificate does not say when it ends", advice),
+        Err(why) => Finding::problem(check, why, "correct the files, or name other files"),
+        Ok(None) => Finding::problem(check, "the certificate has no expiry date", advice),
         Ok(Some(ends_ms)) if ends_ms <= now_ms => {
-            let found = format!("the certificate ended {} days ago", (now_ms - ends_ms) / DAY_MS);
+            let found = format!("the certificate expired {} days ago", (now_ms - ends_ms) / DAY_MS);
             Finding::problem(check, found, advice)
         }
         Ok(Some(ends_ms)) => {
             let n_days = (ends_ms - now_ms) / DAY_MS;
-            let found = format!("the certificate ends in {n_days} days");
+            let found = format!("the certificate expires in {n_days} days");
             if n_days < WARN_DAYS {
                 Finding::warning(check, found, advice)
             } else {
@@ -45,7 +45,7 @@ pub(super) fn keys(auth_file: &Path, now_ms: i64) -> Finding {
         Err(why) => Finding::problem(
             "keys",
             why,
-            "correct the auth file; a running server keeps what was in force",
+            "correct the auth file; a running server keeps the previous version",
         ),
     }
 }
@@ -55,9 +55,9 @@ fn of_keys(ends: &[(&str, i64)], now_ms: i64) -> Finding {
     let told = |(name, ends_ms): &(&str, i64)| {
         let n_days = (ends_ms - now_ms) / DAY_MS;
         if *ends_ms <= now_ms {
-            format!("{name} has ended")
+            format!("{name} has expired")
         } else {
-            format!("{name} ends in {n_days} days")
+            format!("{name} expires in {n_days} days")
         }
     };
     let ending: Vec<_> = ends.iter().filter(|(_, ends_ms)| *ends_ms < soon).map(told).collect();
@@ -65,10 +65,10 @@ fn of_keys(ends: &[(&str, i64)], now_ms: i64) -> Finding {
         _ if !ending.is_empty() => Finding::warning(
             "keys",
             ending.join(", "),
-            "make new ones (leasehold key create), hand them out, then revoke the old (leasehold key revoke)",
+            "create new keys (leasehold key create), distribute them, then revoke the old ones (leasehold key revoke)",
         ),
-        Some(first) => Finding::fine("keys", format!("the first to end: {}", told(first))),
-        None => Finding::fine("keys", "none ends by itself"),
+        Some(first) => Finding::fine("keys", format!("the first to expire: {}", told(first))),
+        None => Finding::fine("keys", "none expires"),
     }
 }
 
@@ -97,11 +97,11 @@ mod tests {
             of_keys(&ends, NOW)
         };
         assert_eq!(of(&[]).verdict, Verdict::Fine);
-        assert_eq!(of(&[40, 50]).found, "the first to end: ci ends in 40 days");
+        assert_eq!(of(&[40, 50]).found, "the first to expire: ci expires in 40 days");
         let soon = of(&[-1, 3, 50]);
         assert_eq!(
             (soon.verdict, &*soon.found),
-            (Verdict::Warning, "ci has ended, ci ends in 3 days")
+            (Verdict::Warning, "ci has expired, ci expires in 3 days")
         );
         assert_eq!(keys(Path::new("/no-such-file"), NOW).verdict, Verdict::Problem);
     }

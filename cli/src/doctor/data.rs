@@ -26,10 +26,10 @@ const FORGETFUL: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramf
 /// Checks the data directory. `None` means that the server keeps its data in memory only.
 pub(super) fn look(folder: Option<&Path>, is_shared: bool, user: Option<&str>) -> Vec<Finding> {
     let Some(folder) = folder else {
-        let advice = "leave --ephemeral out if locks have to outlast the server";
+        let advice = "remove --ephemeral if locks must survive a restart";
         return vec![Finding::warning(
             CHECK,
-            "everything is kept in memory and lost at the end",
+            "all data is in memory and lost when the server stops",
             advice,
         )];
     };
@@ -51,21 +51,24 @@ fn state(folder: &Path, is_shared: bool, user: Option<&str>) -> Finding {
         Err(why) => Finding::problem(
             CHECK,
             about(folder, why.to_string()),
-            "a server does not start with this data directory; see docs/operate/damage.md",
+            "a server would not start with this data directory; see docs/operate/damage.md",
         ),
         Ok(Some(report)) => {
             let Counts { n_active, n_waiting, .. } = report.counts;
             let has = format!("{n_active} leases active, {n_waiting} waiting");
-            Finding::fine(CHECK, format!("{shown} is a sound store nobody uses now: {has}"))
+            Finding::fine(
+                CHECK,
+                format!("{shown} is an intact store that no server uses now: {has}"),
+            )
         }
         Ok(None) if !folder.exists() => {
-            Finding::fine(CHECK, format!("{shown} is made by the first start"))
+            Finding::fine(CHECK, format!("{shown} does not exist; the first start creates it"))
         }
         Ok(None) if is_shared => {
-            Finding::fine(CHECK, format!("{shown} is this server's memory of a shared store"))
+            Finding::fine(CHECK, format!("{shown} is this server's own state for a shared store"))
         }
         Ok(None) => {
-            Finding::fine(CHECK, format!("{shown} is empty: the first start makes a store"))
+            Finding::fine(CHECK, format!("{shown} is empty; the first start creates a store"))
         }
     }
 }
@@ -80,16 +83,17 @@ fn about(folder: &Path, why: String) -> String {
 fn rights(folder: &Path, us: u32) -> Option<Finding> {
     let (shown, metadata) = (folder.display(), fs::metadata(folder).ok()?);
     if metadata.uid() != us {
-        let found = format!("{shown} belongs to user {}, and this is user {us}", metadata.uid());
-        let advice = "run doctor as the user of the server, or give the folder to it";
+        let found =
+            format!("{shown} belongs to user {}, but doctor runs as user {us}", metadata.uid());
+        let advice = "run doctor as the server's user, or change the owner of the directory";
         return Some(Finding::warning(CHECK, found, advice));
     }
     (metadata.permissions().mode() & 0o077 != 0).then(|| {
-        let found = format!("others can look into {shown} (mode {:o})", metadata.mode() & 0o777);
+        let found = format!("other users can read {shown} (mode {:o})", metadata.mode() & 0o777);
         Finding::warning(
             CHECK,
             found,
-            format!("chmod 700 {shown}; the next start does it otherwise"),
+            format!("run: chmod 700 {shown}; otherwise the next start does it"),
         )
     })
 }
@@ -99,11 +103,12 @@ fn file_system(folder: &Path, kind: i64) -> Option<Finding> {
         |list: &[(i64, &'static str)]| list.iter().find(|(n, _)| *n == kind).map(|(_, name)| *name);
     let shown = folder.display();
     if let Some(name) = named(&REMOTE) {
-        let advice = "keep the data on a local disk: locks and the write-ahead log do not work over a network";
+        let advice = "keep the data on a local disk: file locks and the write-ahead log do not work on a network file \
+            system";
         return Some(Finding::problem(CHECK, format!("{shown} is on {name}"), advice));
     }
     named(&FORGETFUL).map(|name| {
-        let advice = "keep the data on a disk";
+        let advice = "keep the data on a disk that survives a restart that survives a restart";
         Finding::warning(
             CHECK,
             format!("{shown} is on {name}, which is lost when the machine stops"),
@@ -125,25 +130,28 @@ mod tests {
             let found = state(path, false, user);
             (found.verdict, found.found)
         };
-        assert!(said(None).1.ends_with("is made by the first start"));
+        assert!(said(None).1.ends_with("does not exist; the first start creates it"));
         fs::create_dir(path).expect("a folder");
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("ours");
-        assert!(said(None).1.ends_with("is empty: the first start makes a store"));
+        assert!(said(None).1.ends_with("is empty; the first start creates a store"));
         assert!(said(Some("17")).1.ends_with("is in use by process 17"));
-        assert!(state(path, true, None).found.ends_with("memory of a shared store"));
+        assert!(state(path, true, None).found.ends_with("own state for a shared store"));
         fs::write(path.join("INCOMPLETE"), "").expect("a file");
         let (verdict, why) = said(None);
         assert_eq!(verdict, Verdict::Problem);
         assert!(why.contains("INCOMPLETE in it is empty. Restore a backup"), "{why}");
         fs::write(path.join("INCOMPLETE"), "first start\n").expect("a file");
-        assert_eq!(said(None).0, Verdict::Fine, "the next start begins anew");
+        assert_eq!(said(None).0, Verdict::Fine, "the next start creates a new store");
         fs::remove_file(path.join("INCOMPLETE")).expect("removed");
         fs::write(path.join("mark"), "x").expect("a file");
-        assert!(said(None).1.contains("journal.db is missing or empty beside"), "half a store");
+        assert!(
+            said(None).1.contains("journal.db is missing or empty; mark is present"),
+            "half a store"
+        );
         assert_eq!(state(path, true, None).verdict, Verdict::Problem, "a store of its own");
         let file = path.join("mark");
-        assert!(state(&file, false, None).found.ends_with("is a file, not a folder"));
-        assert!(state(&file.join("x"), false, None).found.ends_with("is a file, not a folder"));
+        assert!(state(&file, false, None).found.ends_with("is a file, not a directory"));
+        assert!(state(&file.join("x"), false, None).found.ends_with("is a file, not a directory"));
         assert_eq!(look(None, false, None)[0].verdict, Verdict::Warning, "in memory only");
     }
 
@@ -163,7 +171,7 @@ mod tests {
         fs::write(path.join("notes"), "").expect("a file");
         let found = state(path, false, None);
         assert_eq!(found.verdict, Verdict::Problem, "it is not the server's alone");
-        assert!(found.found.contains("has other files in it"), "{}", found.found);
+        assert!(found.found.contains("contains other files"), "{}", found.found);
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("ours");
         assert_eq!(rights(path, us), None);
     }

@@ -27,11 +27,11 @@ pub(super) fn look(folder: Option<&Path>, settings: &Settings) -> Vec<Finding> {
     let sync = match syncs(folder) {
         Ok(times) => latency(times),
         Err(error) => {
-            let found = format!("nothing can be written to {}: {error}", folder.display());
+            let found = format!("cannot write to {}: {error}", folder.display());
             Finding::problem(
                 CHECK,
                 found,
-                "run doctor as the user of the server; look at rights and room",
+                "run doctor as the server's user; check permissions and disk space",
             )
         }
     };
@@ -70,11 +70,12 @@ fn latency(mut times: Vec<Duration>) -> Finding {
     let found =
         format!("a sync takes {} (median of {}, {} at most)", ms(median), times.len(), ms(most));
     if median > TOO_SLOW {
-        let advice = "use another disk: every answer waits for a sync, and leases may end before they are renewed";
+        let advice = "use another disk: every response waits for a sync, and leases might expire before they are \
+            renewed";
         return Finding::problem(CHECK, found, advice);
     }
     if median > SLOW {
-        let advice = "use a local SSD, or a write cache that survives power failures: every answer waits for it";
+        let advice = "use a local SSD, or a write cache that survives power failures: every response waits for a sync";
         return Finding::warning(CHECK, found, advice);
     }
     Finding::fine(CHECK, found)
@@ -92,8 +93,8 @@ fn room(free: u64, journal_bytes_max: u64) -> Finding {
         );
     }
     if free < needed {
-        let found = format!("{found}, and the journal may grow by {} MiB", mib(journal_bytes_max));
-        return Finding::warning(CHECK, found, "make room, or lower --journal-bytes-max");
+        let found = format!("{found}, but the journal can grow by {} MiB", mib(journal_bytes_max));
+        return Finding::warning(CHECK, found, "free disk space, or lower --journal-bytes-max");
     }
     Finding::fine(CHECK, found)
 }

@@ -1,6 +1,6 @@
 //! Checks the etcd cluster that holds the store of a Leasehold cluster.
 
-use leasehold_server::cluster::{self, Access, EtcdHealth, Member};
+use leasehold_server::cluster::{self, Access, Member, StoreHealth};
 
 use super::finding::Finding;
 
@@ -19,8 +19,8 @@ pub(super) fn look(access: &Access) -> Finding {
     }
 }
 
-fn judge(health: &EtcdHealth, store: &str) -> Finding {
-    let EtcdHealth { members, n_keys } = health;
+fn judge(health: &StoreHealth, store: &str) -> Finding {
+    let StoreHealth { members, n_keys } = health;
     let well: Vec<&Member> = members
         .iter()
         .filter_map(|(_, found)| found.as_ref().ok())
@@ -34,16 +34,16 @@ fn judge(health: &EtcdHealth, store: &str) -> Finding {
     let ill: Vec<_> = ill.collect();
     let (n_well, n_all) = (well.len(), members.len());
     if 2 * n_well <= n_all {
-        let found = format!("{n_well} of {n_all} members are well: {}", ill.join("; "));
+        let found = format!("{n_well} of {n_all} members are healthy: {}", ill.join("; "));
         return Finding::problem(
             CHECK,
             found,
-            "start the members that do not run (etcdctl endpoint status), and see to what the others say; no server \
+            "start the members that are down (etcdctl endpoint status) and check the log of the others; no server \
              leads without a majority",
         );
     }
     if let Some(alarm) = well.iter().find_map(|member| member.alarms.first()) {
-        let advice = "make room (etcdctl compact and defrag), then etcdctl alarm disarm";
+        let advice = "free space (etcdctl compact and defrag), then run etcdctl alarm disarm";
         return Finding::problem(CHECK, format!("alarm: {alarm}"), advice);
     }
     match n_keys {
@@ -51,33 +51,34 @@ fn judge(health: &EtcdHealth, store: &str) -> Finding {
             return Finding::problem(
                 CHECK,
                 why.clone(),
-                "let the user of etcd read and write everything under the prefix",
+                "let the etcd user read and write all keys under the prefix",
             );
         }
         Ok(0) => {
             let advice = format!(
-                "if there was one, leasehold restore BACKUP --store {store}; if not, leasehold init --store {store}"
+                "if there was one, run leasehold restore BACKUP --store {store}; otherwise leasehold init --store \
+                 {store}"
             );
             return Finding::problem(CHECK, format!("there is no store at {store}"), advice);
         }
         Ok(_) => {}
     }
     if !ill.is_empty() {
-        let found = format!("{n_well} of {n_all} members are well: {}", ill.join("; "));
+        let found = format!("{n_well} of {n_all} members are healthy: {}", ill.join("; "));
         return Finding::warning(
             CHECK,
             found,
-            "start the others: one more that fails stops everything",
+            "start the others: if one more fails, the cluster stops",
         );
     }
     let largest = well.iter().map(|member| member.n_bytes).max().unwrap_or_default();
     if largest > FILE_BYTES_MAX / 4 * 3 {
-        let found = format!("the file of a member has {} MiB", largest >> 20);
+        let found = format!("the database file of a member has {} MiB", largest >> 20);
         let advice = "compact and defragment it (--auto-compaction-retention), or raise --quota-backend-bytes of etcd";
         return Finding::warning(CHECK, found, advice);
     }
     let version = well.first().map(|member| member.version.as_str()).unwrap_or_default();
-    Finding::fine(CHECK, format!("{n_well} of {n_all} members are well, version {version}"))
+    Finding::fine(CHECK, format!("{n_well} of {n_all} members are healthy, version {version}"))
 }
 
 #[cfg(test)]
@@ -91,7 +92,7 @@ mod tests {
 
     fn judged(members: [Result<Member, String>; 3], n_keys: Result<i64, String>) -> Finding {
         let members = ["a:1", "b:1", "c:1"].map(String::from).into_iter().zip(members).collect();
-        judge(&EtcdHealth { members, n_keys }, "etcd://a:1/x")
+        judge(&StoreHealth { members, n_keys }, "etcd://a:1/x")
     }
 
     #[test]
@@ -119,7 +120,7 @@ mod tests {
         let missing = of(member(), Ok(0));
         let advice = missing.advice.unwrap_or_default();
         assert!(
-            advice.starts_with("if there was one, leasehold restore BACKUP --store"),
+            advice.starts_with("if there was one, run leasehold restore BACKUP --store"),
             "{advice}"
         );
         assert!(advice.ends_with("leasehold init --store etcd://a:1/x"), "{advice}");

@@ -28,13 +28,15 @@ pub(super) fn files(n_max: Option<u64>, http: &http::Options) -> Finding {
     match n_max {
         Some(n) if n < needed => Finding::problem(
             "files",
-            format!("{n} files may be open, and {needed} may be needed (connections-max)"),
+            format!(
+                "the limit is {n} open files, and the server can need {needed} (connections-max)"
+            ),
             format!(
                 "raise the limit (LimitNOFILE={needed} in the unit, ulimit -n), or lower --connections-max"
             ),
         ),
-        Some(n) => Finding::fine("files", format!("{n} may be open, {needed} may be needed")),
-        None => Finding::fine("files", "as many as needed may be open"),
+        Some(n) => Finding::fine("files", format!("limit {n}, needs up to {needed}")),
+        None => Finding::fine("files", "the limit is high enough"),
     }
 }
 
@@ -76,7 +78,7 @@ pub(super) fn memory(bytes: Option<u64>, settings: &Settings) -> Finding {
         Some(bytes) if bytes < needed => Finding::warning(
             "memory",
             format!(
-                "there are {} MiB, and clients may take up {} MiB (the budgets *-total-bytes-max)",
+                "this machine has {} MiB, but clients can use {} MiB (the *-total-bytes-max budgets)",
                 mib(bytes),
                 mib(needed)
             ),
@@ -84,10 +86,10 @@ pub(super) fn memory(bytes: Option<u64>, settings: &Settings) -> Finding {
         ),
         Some(bytes) => Finding::fine(
             "memory",
-            format!("{} MiB; clients may take up {} MiB", mib(bytes), mib(needed)),
+            format!("{} MiB; clients can use {} MiB", mib(bytes), mib(needed)),
         ),
         None => {
-            Finding::fine("memory", format!("not known; clients may take up {} MiB", mib(needed)))
+            Finding::fine("memory", format!("size unknown; clients can use {} MiB", mib(needed)))
         }
     }
 }
@@ -105,10 +107,10 @@ pub(super) fn clock(source: Option<&str>) -> Finding {
         }
         Some(name) => Finding::warning(
             "clock",
-            format!("the clock source is {name}: looking at the clock takes about a microsecond"),
+            format!("the clock source is {name}: reading the clock takes about a microsecond"),
             "if the processor has a stable time stamp counter, boot with clocksource=tsc",
         ),
-        None => Finding::fine("clock", "the system does not say what its time comes from"),
+        None => Finding::fine("clock", "the clock source is unknown"),
     }
 }
 

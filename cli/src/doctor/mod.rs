@@ -75,8 +75,8 @@ fn findings(args: &Args, given: &Given) -> Vec<Finding> {
     let settings = args.settings();
     let now_ms = now_ms();
     let checked = match args.check() {
-        Ok(()) => Finding::fine("settings", "they go together"),
-        Err(why) => Finding::problem("settings", located(why, given), "correct this setting"),
+        Ok(()) => Finding::fine("settings", "the settings are consistent"),
+        Err(why) => Finding::problem("settings", located(why, given), "correct the setting"),
     };
     let folder = settings.data.as_deref();
     let user = folder.and_then(store::user);

@@ -59,31 +59,33 @@ fn judge(
     let (why, advice) = match kind {
         ErrorKind::AddrInUse => match owner() {
             Owner::Server => {
-                let found = format!("{what} is taken, by the server that is running");
+                let found = format!("{what} is in use by the running server");
                 return Finding::fine(CHECK, found);
             }
             Owner::Unknown => {
-                let found = format!("{what} is taken, and this user cannot see by which process");
-                let advice = "run doctor as the user of the server, or as root";
+                let found = format!("{what} is in use; this user cannot see by which process");
+                let advice = "run doctor as the server's user, or as root";
                 return Finding::warning(CHECK, found, advice);
             }
             Owner::Settings => (
-                "another of these settings names the same address".into(),
-                "give each listener an address or a port of its own",
+                "another setting uses the same address".into(),
+                "give each listener its own address or port",
             ),
-            Owner::Another => (why, "end the program that has it (ss -ltnp), or name another port"),
+            Owner::Another => {
+                (why, "stop the program that uses it (ss -ltnp), or choose another port")
+            }
         },
         ErrorKind::AddrNotAvailable => {
-            (why, "no interface of this machine has that address: name another, or 0.0.0.0")
+            (why, "no interface of this machine has that address; use another one, or 0.0.0.0")
         }
         ErrorKind::PermissionDenied => (
             why,
-            "take a port from 1024 on, or allow the service to (AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit)",
+            "use port 1024 or higher, or allow lower ports (AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit)",
         ),
         ErrorKind::NotFound => {
-            (why, "make the folder of the socket (RuntimeDirectory= in the unit)")
+            (why, "create the directory of the socket (RuntimeDirectory= in the unit)")
         }
-        _ => (why, "name another address"),
+        _ => (why, "use another address"),
     };
     Finding::problem(CHECK, format!("{what}: {why}"), advice)
 }
@@ -109,7 +111,7 @@ mod tests {
         assert_eq!(of(Owner::Server).verdict, Verdict::Fine);
         assert_eq!(of(Owner::Another).verdict, Verdict::Problem);
         assert_eq!(of(Owner::Unknown).verdict, Verdict::Warning);
-        assert!(of(Owner::Settings).found.contains("another of these settings"));
+        assert!(of(Owner::Settings).found.contains("another setting"));
         assert_eq!(verdicts(&["127.0.0.1:0", "127.0.0.1:0"]), [Verdict::Fine, Verdict::Fine]);
         assert_eq!(verdicts(&["https://192.0.2.1:443"]), [Verdict::Problem], "no address of ours");
         let no =

@@ -38,9 +38,7 @@ fn judge(checked: &Checked) -> Option<Finding> {
 }
 
 fn advice(flag: &str, what: &str) -> String {
-    format!(
-        "name {what} with {flag} that the user of the server may use, in a folder that is there"
-    )
+    format!("set {flag} to {what} that the server's user can use, in an existing directory")
 }
 
 #[cfg(test)]

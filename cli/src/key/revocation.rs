@@ -9,7 +9,7 @@ use leasehold::{Client, Error};
 use leasehold_auth::{PREFIX, Policy, RELOAD_EVERY};
 use serde_json::json;
 
-use super::{RevokeArgs, parse};
+use super::{RevokeKeyArgs, parse};
 use crate::exit::{Failure, USAGE};
 use crate::key_file::{self, Files};
 use crate::output::{print, print_json};
@@ -25,23 +25,23 @@ struct Revoked {
 }
 
 /// Removes the keys from the file, waits until the server rejects them, and ends their leases if requested.
-pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
+pub(super) async fn revoke(args: &RevokeKeyArgs) -> Result<(), Failure> {
     let revoked = take_out(args)?;
     let n = revoked.ids.len();
     if !args.server.has_credential()? {
         let every = RELOAD_EVERY.as_secs();
         let note = format!(
-            "took {n} key(s) out of the file. No server was asked whether it has read that, which needs an admin's \
-             key (LEASEHOLD_API_KEY, --url); running servers look every {every} s"
+            "removed {n} key(s) from the file. Running servers reread it every {every}s. To wait until the server \
+             has done so, use an admin's key (LEASEHOLD_API_KEY, --url)"
         );
         return show(args, &revoked, &note, false, None);
     }
     let unfinished = |failure: Failure| match args.end_leases {
-        true => failure.and("; no lease was ended: repeat the command to finish it"),
+        true => failure.and("; no lease was ended; repeat the command to finish"),
         false => failure,
     };
     let client = args.server.reach().await.map_err(|failure| {
-        unfinished(failure.and(&format!("; took {n} key(s) out of the file all the same")))
+        unfinished(failure.and(&format!("; {n} key(s) were still removed from the file")))
     })?;
     taken_over(args, &client, &revoked).await.map_err(unfinished)?;
     let n_ended = match &args.name {
@@ -51,7 +51,7 @@ pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
         _ => None,
     };
     let mut note = match n {
-        0 => "no key of that name is in the file".into(),
+        0 => "the file has no key of that name".into(),
         n => format!("revoked {n} key(s); the server at {} refuses them", args.server.url),
     };
     if let Some(n_ended) = n_ended {
@@ -61,7 +61,7 @@ pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
 }
 
 fn show(
-    args: &RevokeArgs,
+    args: &RevokeKeyArgs,
     revoked: &Revoked,
     note: &str,
     is_refused: bool,
@@ -76,7 +76,7 @@ fn show(
 }
 
 /// Removes the keys from the file. Invalid requests fail before anything is changed.
-fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
+fn take_out(args: &RevokeKeyArgs) -> Result<Revoked, Failure> {
     let files = Files::lock(&args.file.auth_file)?;
     let mut table = parse(&files)?;
     let is_meant = |key: &toml::Value| {
@@ -94,17 +94,17 @@ fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
         keys.retain(|key| !is_meant(key));
     }
     if args.end_leases && !args.server.has_credential()? {
-        let why = "--end-leases: needs an admin's key (LEASEHOLD_API_KEY, --api-key-file) or client certificate";
+        let why = "--end-leases needs an admin's key (LEASEHOLD_API_KEY, --api-key-file) or client certificate";
         return Err(Failure::new(USAGE, why));
     }
     if args.end_leases && is_own(args, &ids)? {
-        let why = "--end-leases: the key that asks is one of those to be revoked, and could not end leases then; ask \
-                   with another admin's key";
+        let why =
+            "--end-leases: this command uses a key that it would revoke; use another admin's key";
         return Err(Failure::new(USAGE, why));
     }
     // With --end-leases, an earlier attempt might have removed the key already.
     if ids.is_empty() && !args.end_leases {
-        return Err(Failure::from(format!("{}: there is no such key", files.keys.display())));
+        return Err(Failure::from(format!("{}: no such key", files.keys.display())));
     }
     if !ids.is_empty() {
         key_file::write(&files.keys, &table.to_string())?;
@@ -115,25 +115,29 @@ fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
 }
 
 /// Returns whether the key of this request is one of the revoked keys.
-fn is_own(args: &RevokeArgs, ids: &[String]) -> Result<bool, Failure> {
+fn is_own(args: &RevokeKeyArgs, ids: &[String]) -> Result<bool, Failure> {
     let Some(own) = args.server.api_key()? else { return Ok(false) };
     Ok(ids.iter().any(|id| own.starts_with(&format!("{PREFIX}{id}_"))))
 }
 
 /// Waits until the server has reloaded the files. Only then is the key certain to be rejected.
-async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Result<(), Failure> {
+async fn taken_over(
+    args: &RevokeKeyArgs,
+    client: &Client,
+    revoked: &Revoked,
+) -> Result<(), Failure> {
     let (n, url) = (revoked.ids.len(), &args.server.url);
     let is_own = is_own(args, &revoked.ids)?;
     let began = Instant::now();
     let failed = |why: &str| {
         Failure::from(format!(
-            "took {n} key(s) out of the file, but it is not known whether the server at {url} has read that: {why}"
+            "removed {n} key(s) from the file, but cannot tell whether the server at {url} has read the change: {why}"
         ))
     };
     loop {
         let why = match client.auth_state().await {
             Ok(state) if state.hash == Some(hash(&revoked.auth)?) => return Ok(()),
-            Ok(_) => "it goes by other files; is its --auth-file this one?".into(),
+            Ok(_) => "the server uses other files; is this its --auth-file?".into(),
             // The revoked key itself sent the request. A 401 shows that the server now rejects it.
             Err(Error::Failed { status: 401, .. }) if is_own => return Ok(()),
             Err(error) if error.is_retryable() => error.to_string(),
@@ -141,7 +145,7 @@ async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Re
         };
         if began.elapsed() >= TAKEN_OVER_WITHIN {
             let within = TAKEN_OVER_WITHIN.as_secs();
-            return Err(failed(&format!("after {within} s {why}")));
+            return Err(failed(&format!("after {within}s: {why}")));
         }
         tokio::time::sleep(ASK_EVERY).await;
     }

@@ -37,18 +37,18 @@ const EXAMPLES: &str = "\
 Examples:
   leasehold load                                             # 80 clients, one lock, 20s
   leasehold load --clients 200 --locks 50 --duration 1m --failrate 0
-  leasehold load --ttl 500ms --hold 1s --failrate 0.2        # held by renewals alone; many crashes
+  leasehold load --ttl 500ms --hold 1s --failrate 0.2        # leases need renewals; many pauses
   leasehold load --json | jq .stale_writes
 
-Each client acquires a lock, holds it, writes with its token, gives it back. Some act as if they were paused for
-too long: they do nothing until somebody else has written, and then write, renew and release with what they have.
-Every one of these must be refused.
+Each client acquires a lock, holds it, writes with its token, and releases it. Some clients act as if they were
+paused for too long: they wait until another client has written, and then write, renew and release with their old
+lease. The server must refuse all of these requests.
 
-Exit status: 0 all promises were kept; 70 one was broken: two holders at once, a token that did not grow, or
-something stale that was accepted; 1 no lock was ever had; 68 the server cannot be reached. Ctrl-C ends the run
-early, with the report.";
+Exit status: 0 the server kept all guarantees; 70 it broke one: two holders at the same time, a token that did not
+increase, or an accepted stale request; 1 no lock was ever acquired; 68 the server cannot be reached. Ctrl-C ends the
+run early and prints the report.";
 
-/// Put a server under load and watch whether it keeps its promises.
+/// Put a server under load and check whether it keeps its guarantees.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LoadArgs {

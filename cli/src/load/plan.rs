@@ -15,32 +15,32 @@ const LOCKS_MAX: u32 = 1_000_000;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct Plan {
-    /// How many clients.
+    /// Number of clients.
     #[arg(long, value_name = "N", default_value_t = 80,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CLIENTS_MAX)))]
     pub(super) clients: u32,
-    /// How long.
+    /// Duration of the load.
     #[arg(long, default_value = "20s")]
     pub(super) duration: DurationArg,
-    /// How long a lease lasts if it is not renewed.
+    /// Lease duration without renewal.
     #[arg(long, default_value = "1s")]
     pub(super) ttl: DurationArg,
-    /// How long a lock is held.
+    /// How long a client holds the lock.
     #[arg(long, default_value = "5ms")]
     pub(super) hold: DurationArg,
-    /// Up to so much more, by chance, for every hold and before every new try.
+    /// Maximum random time added to every hold and to every pause before a new attempt.
     #[arg(long, default_value = "5ms")]
     pub(super) jitter: DurationArg,
-    /// The share of turns in which the client is paused until its lease is over, and goes on as if it were not.
+    /// Share of turns in which the client pauses until its lease has ended, and then continues as if it had not.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = share)]
     pub(super) failrate: f64,
-    /// The share of turns that last one and a half ttl, by renewals.
+    /// Share of turns that last one and a half TTLs, with renewals.
     #[arg(long, value_name = "SHARE", default_value_t = 0.002, value_parser = share)]
     pub(super) keeprate: f64,
-    /// The lock's name; with --locks, what their names begin with.
+    /// Name of the lock; with --locks, the prefix of the names.
     #[arg(long, value_name = "NAME", default_value = "lockload")]
     pub(super) lock: String,
-    /// Spread the clients over so many locks.
+    /// Number of locks to spread the clients over.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(LOCKS_MAX)))]
     pub(super) locks: u32,
@@ -59,7 +59,7 @@ impl Plan {
     /// Checks combinations of settings that are valid one by one.
     pub(super) fn check(&self) -> Result<(), Failure> {
         if self.failrate + self.keeprate > 1.0 {
-            return Err(Failure::new(USAGE, "--failrate and --keeprate are more than 1 together"));
+            return Err(Failure::new(USAGE, "--failrate and --keeprate together exceed 1"));
         }
         if self.ttl.0.is_zero() {
             return Err(Failure::new(USAGE, "--ttl must be more than 0"));

@@ -154,10 +154,10 @@ impl Report {
             return format!("{}: {} times\n{seen}", screen.red("BROKEN"), self.n_breaches);
         }
         if self.n_grants == 0 {
-            return format!("{}: no lock was ever had", screen.red("NOTHING"));
+            return format!("{}: no lock was ever acquired", screen.red("NOTHING"));
         }
         let ok = screen.green("OK");
-        format!("{ok}: one holder at a time, tokens grew, nothing stale was accepted")
+        format!("{ok}: one holder at a time, increasing tokens, no stale request accepted")
     }
 }
 

@@ -28,49 +28,49 @@ leasehold run [OPTIONS] LOCK CMD [ARGS]...
 
 const EXAMPLES: &str = "\
 Examples:
-  leasehold run nightly ./backup.sh                  # waits for its turn
-  leasehold run -n nightly ./backup.sh               # or not at all
-  leasehold run -w 60 -E 9 nightly ./backup.sh       # up to a minute; then exits with 9
-  leasehold run nightly -c 'dump | gzip > x.gz'      # a line for a shell
-  leasehold run --limit 3 encoder ./encode film.mkv  # up to three at a time
+  leasehold run nightly ./backup.sh                  # waits for the lock
+  leasehold run -n nightly ./backup.sh               # does not wait
+  leasehold run -w 60 -E 9 nightly ./backup.sh       # waits up to a minute, then exits with 9
+  leasehold run nightly -c 'dump | gzip > x.gz'      # a shell command line
+  leasehold run --limit 3 encoder ./encode film.mkv  # up to three at the same time
   leasehold run -l orders -l stock ./inventory       # both locks or none
-  leasehold run --skip-if-busy --at-least 55s cleanup ./cleanup.sh  # once a minute, from the cron of every host
+  leasehold run --skip-if-busy --at-least 55s cleanup ./cleanup.sh  # once a minute, although cron runs it on every host
   leasehold run --hold maintenance                   # until Ctrl-C
 
-Exit status: that of the command, or 128 and the number of the signal that ended it; 1 if the lock could not be had
-(-E), 75 if it was lost while the command ran, 124 if the command ran longer than --at-most. The rest is in
-`leasehold man`.";
+Exit status: that of the command, or 128 plus the number of the signal that ended it; 1 if the lock is not acquired
+(-E), 75 if it was lost while the command ran, 124 if the command ran longer than --at-most. For the rest, see
+`leasehold man run`.";
 
 /// Run a command while holding a lock.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, override_usage = USAGE_LINES)]
 pub(crate) struct RunArgs {
-    /// The lock's name.
+    /// Name of the lock.
     lock: Option<OsString>,
-    /// The command and its arguments. No `--` is needed before it.
+    /// Command and its arguments; no `--` is needed before them.
     #[arg(value_name = "CMD")]
     words: Vec<OsString>,
-    /// Several locks, all of them or none: then the first word is the command.
+    /// Lock to acquire; repeat the flag for several locks, all or none. The first word is then the command.
     #[arg(short = 'l', long = "lock", value_name = "LOCK")]
     locks: Vec<String>,
     #[arg(long = ALL_WORDS, hide = true)]
     all_words: bool,
-    /// A command line for the shell (SHELL, or /bin/sh).
+    /// Command line for the shell (SHELL, or /bin/sh).
     #[arg(short = 'c', long = "command", value_name = "STRING")]
     shell: Option<OsString>,
-    /// Run nothing: hold the lock until Ctrl-C or the end of standard input.
+    /// Run no command: hold the lock until Ctrl-C or the end of standard input.
     #[arg(long, conflicts_with_all = ["shell", "words", "at_most"])]
     hold: bool,
-    /// Do not wait if another holds the lock.
+    /// Do not wait if another owner holds the lock.
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub(super) nonblock: bool,
-    /// Do not wait, and exit with 0 without a word: for jobs that every host's cron starts.
+    /// If the lock is held, exit with 0 silently; for cron jobs that start on every host.
     #[arg(long, conflicts_with_all = ["wait", "conflict_exit_code"])]
     pub(super) skip_if_busy: bool,
-    /// Wait for the lock this long; for ever if left out. A number is seconds.
+    /// How long to wait for the lock; a plain number is seconds [default: indefinitely].
     #[arg(short, long, value_name = "TIME", visible_alias = "timeout")]
     pub(super) wait: Option<DurationArg>,
-    /// The exit status if the lock could not be had.
+    /// Exit status if the lock is not acquired.
     #[arg(short = 'E', long, value_name = "N", default_value_t = CONFLICT)]
     pub(super) conflict_exit_code: u8,
     /// Exclude all other holders [default].
@@ -82,18 +82,17 @@ pub(crate) struct RunArgs {
     /// Allow up to N holders at once; all must pass the same N.
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u32>,
-    /// How long the lease lasts if the server does not hear from us: at least 100ms.
+    /// Lease duration without renewal; at least 100ms.
     #[arg(long, default_value = "30s", value_parser = interval)]
     pub(super) ttl: DurationArg,
     /// Hold the lock for at least this long, even if the command finishes sooner, so that another host does not run it
     /// again.
     #[arg(long, value_name = "TIME")]
     pub(super) at_least: Option<DurationArg>,
-    /// End the command if it runs longer than this; exits with 124.
+    /// Time limit of the command; `run` then ends it and exits with 124.
     #[arg(long, value_name = "TIME", value_parser = lasting)]
     pub(super) at_most: Option<DurationArg>,
-    /// The time between SIGTERM and SIGKILL if the command has to be ended: 5 s, or a quarter of the ttl if that
-    /// is less.
+    /// Time between SIGTERM and SIGKILL [default: 5s, or a quarter of the TTL if less].
     #[arg(long, value_name = "TIME")]
     grace_kill: Option<DurationArg>,
     /// Which processes to stop along with the command.
@@ -102,11 +101,11 @@ pub(crate) struct RunArgs {
     /// Metadata shown to clients that inspect the lock.
     #[arg(long, value_name = "JSON", value_parser = json::parse)]
     pub(super) metadata: Option<Value>,
-    /// Hand the API key and the client certificate on to the command: LEASEHOLD_API_KEY, LEASEHOLD_API_KEY_FILE,
+    /// Pass the API key and the client certificate to the command: LEASEHOLD_API_KEY, LEASEHOLD_API_KEY_FILE,
     /// LEASEHOLD_CLIENT_CERT_FILE, LEASEHOLD_CLIENT_KEY_FILE.
     #[arg(long)]
     pub(super) pass_api_key: bool,
-    /// Say on standard error what is done.
+    /// Print progress to standard error.
     #[arg(short, long)]
     pub(super) verbose: bool,
     /// With --hold: print the lease as JSON.
@@ -134,7 +133,7 @@ impl RunArgs {
         let mut words: Vec<_> = self.lock.iter().chain(&self.words).cloned().collect();
         let mut locks = self.locks.clone();
         if !self.all_words && !words.is_empty() {
-            let not_text = |_| Failure::new(USAGE, "the name of a lock must be UTF-8");
+            let not_text = |_| Failure::new(USAGE, "a lock name must be UTF-8");
             locks.insert(0, words.remove(0).into_string().map_err(not_text)?);
         }
         let is_twice = |(n, lock): &(usize, &String)| locks[..*n].contains(lock);
@@ -150,7 +149,7 @@ impl RunArgs {
     fn task(&self, words: Vec<OsString>) -> Result<Task, Failure> {
         match (&self.shell, self.hold) {
             (None, true) if words.is_empty() => Ok(Task::Hold),
-            (None, true) => Err(Failure::new(USAGE, "--hold runs no command, but one is given")),
+            (None, true) => Err(Failure::new(USAGE, "--hold cannot be combined with a command")),
             (Some(_), _) if !words.is_empty() => {
                 Err(Failure::new(USAGE, "give either -c STRING or a command, not both"))
             }

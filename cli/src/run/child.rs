@@ -84,7 +84,7 @@ impl Child {
         warden.stdin(Stdio::from(OwnedFd::from(its))).stdout(Stdio::null()).stderr(Stdio::null());
         let no_warden = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
-                io::Error::other(format!("{OURSELVES} is not there; is /proc mounted?"))
+                io::Error::other(format!("{OURSELVES} does not exist; is /proc mounted?"))
             }
             _ => error,
         };

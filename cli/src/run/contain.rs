@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The value of `--contain`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Contain {
-    /// A control group if one is delegated to us, otherwise the process tree.
+    /// A control group if one is delegated to the user, otherwise the process tree.
     Auto,
     /// All processes the command started, including those that called `setsid` or forked twice.
     Tree,
@@ -47,9 +47,9 @@ impl Containment {
             Contain::Group => Ok(Self::Group),
             Contain::Tree => Ok(Self::Tree),
             Contain::Cgroup => {
-                let own = own_cgroup().ok_or("there is no cgroup v2 here")?;
+                let own = own_cgroup().ok_or("this system has no cgroup v2")?;
                 make_cgroup(&own).map(Self::Cgroup).map_err(|error| {
-                    format!("no control group can be made in {}: {error}", own.display())
+                    format!("cannot create a control group in {}: {error}", own.display())
                 })
             }
             Contain::Auto => {

@@ -22,16 +22,16 @@ use crate::exit::SIGNAL;
 /// How to end the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
-    /// With this exit status.
+    /// The command ended with this exit status.
     Status(u8),
-    /// By this signal, with its default effect.
+    /// The command ended by this signal. `run` ends by the same signal, with its default effect.
     Signal(Signal, Whom),
 }
 
 /// Which processes get the signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whom {
-    /// Only this process: the sender chose its targets itself.
+    /// Only this process got the signal, because its sender chose the targets.
     Ourselves,
     /// Our whole process group, including the script that called us: the terminal sent the signal.
     Group,

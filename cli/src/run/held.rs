@@ -19,7 +19,7 @@ enum Guard {
     Several(MultiGuard),
 }
 
-/// One of the leases.
+/// A lease that `run` holds.
 pub(super) struct Lease<'a> {
     pub(super) lock_name: &'a str,
     pub(super) lease_id: &'a str,

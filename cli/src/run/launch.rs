@@ -47,7 +47,7 @@ pub(crate) fn launch(args: &LaunchArgs) -> Failure {
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(args.parent) {
         return Failure::new(
             SIGNAL + Signal::KILL.as_raw() as u8,
-            "the warden of `leasehold run` is gone",
+            "the warden process of `leasehold run` has ended",
         );
     }
     // The kernel reads 0 as the process that writes it.
@@ -67,7 +67,7 @@ pub(crate) fn launch(args: &LaunchArgs) -> Failure {
             not_started(&"command not found")
         }
         ErrorKind::NotFound => {
-            not_started(&"there is no such file, or not the interpreter it names")
+            not_started(&"the file, or the interpreter it names, does not exist")
         }
         ErrorKind::PermissionDenied => not_started(&"permission denied; is it executable?"),
         _ => not_started(&error),

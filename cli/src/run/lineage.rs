@@ -21,7 +21,7 @@ const OUTER_LEASES: &str = "LEASEHOLD_OUTER_LEASES";
 
 /// A lease as the command's environment describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Told {
+struct OuterLease {
     lock_name: String,
     owner_id: String,
     fencing_token: u64,
@@ -57,15 +57,15 @@ pub(super) fn tell(
     connection.server.hand_on(command, passes_api_key);
 }
 
-fn set(command: &mut Command, name: &str, leases: &[Told]) {
+fn set(command: &mut Command, name: &str, leases: &[OuterLease]) {
     match serde_json::to_string(leases) {
         Ok(json) if !leases.is_empty() => command.env(name, json),
         _ => command.env_remove(name),
     };
 }
 
-fn told(held: &Held, connection: &ConnectionArgs) -> Vec<Told> {
-    let told = |lease: Lease<'_>| Told {
+fn told(held: &Held, connection: &ConnectionArgs) -> Vec<OuterLease> {
+    let told = |lease: Lease<'_>| OuterLease {
         lock_name: lease.lock_name.into(),
         owner_id: held.owner().into(),
         fencing_token: lease.fencing_token,
@@ -82,7 +82,7 @@ pub(super) async fn nested(
     locks: &[String],
     args: &RunArgs,
 ) -> Result<Option<String>, Failure> {
-    let is_asked = |told: &Told| {
+    let is_asked = |told: &OuterLease| {
         let server = &args.connection.server;
         locks.contains(&told.lock_name)
             && told.url == server.url
@@ -99,7 +99,7 @@ pub(super) async fn nested(
             // The lock might be available now. But an exclusive request of another client would queue between the two:
             // we would wait for that client, and it would wait for our outer lease.
             _ => {
-                "sharing it a second time could wait for ever behind somebody who waits for the first"
+                "sharing it again might wait indefinitely behind a client that waits for the first share"
             }
         };
         return Ok(Some(format!(
@@ -114,21 +114,21 @@ pub(super) async fn nested(
 }
 
 /// Returns the leases that this process runs under.
-fn outer() -> Vec<Told> {
+fn outer() -> Vec<OuterLease> {
     let leases = |name| {
         let text = std::env::var(name).ok()?;
-        serde_json::from_str::<Vec<Told>>(&text).ok()
+        serde_json::from_str::<Vec<OuterLease>>(&text).ok()
     };
-    let mut all: Vec<Told> =
+    let mut all: Vec<OuterLease> =
         [OUTER_LEASES, LEASES].into_iter().filter_map(leases).flatten().collect();
     all.extend(exported().filter(|told| !all.contains(told)));
     all
 }
 
 /// Returns the lease exported by `eval "$(leasehold acquire --env)"`.
-fn exported() -> Option<Told> {
+fn exported() -> Option<OuterLease> {
     let variable = |name: &str| std::env::var(name).ok();
-    Some(Told {
+    Some(OuterLease {
         lock_name: variable("LEASEHOLD_LOCK")?,
         owner_id: variable("LEASEHOLD_OWNER")?,
         fencing_token: variable("LEASEHOLD_FENCING_TOKEN")?.parse().ok()?,

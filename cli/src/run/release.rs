@@ -18,7 +18,7 @@ use crate::output::plain;
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
 /// A well-formed lease id that no lease has.
-const NOBODYS_LEASE: &str = "0.00000000000000000000000000000000";
+const UNKNOWN_LEASE: &str = "0.00000000000000000000000000000000";
 
 /// When and how the lock is released.
 pub(super) struct Release {
@@ -70,7 +70,7 @@ impl Release {
         let released = tokio::select! {
             released = tokio::time::timeout(RELEASE_MAX, guard.release()) => released,
             signal = signals.deadly() => {
-                say(&format!("{name} was not given back and will run out"));
+                say(&format!("{name} was not released and will expire"));
                 return Ok(Ending::Signal(signal, Whom::Ourselves));
             }
         };
@@ -85,7 +85,7 @@ impl Release {
                     Ok(Err(error)) => error.to_string(),
                     _ => "no answer".into(),
                 };
-                say(&format!("{name} was not given back and will run out: {why}"));
+                say(&format!("{name} was not released and will expire: {why}"));
                 Ok(ending)
             }
         }
@@ -102,9 +102,9 @@ impl Release {
                 return Err(Failure::new(LOST, why));
             }
             Ok(Err(error)) => {
-                say(&format!("{name} may be free sooner than --at-least says: {error}"))
+                say(&format!("{name} might become free before --at-least ends: {error}"))
             }
-            Err(_) => say(&format!("{name} may be free sooner than --at-least says: no answer")),
+            Err(_) => say(&format!("{name} might become free before --at-least ends: no response")),
         }
         Ok(ending)
     }
@@ -122,14 +122,14 @@ pub(super) async fn check(
         // `run` itself waits for such a short time.
         return Ok(());
     }
-    let nobodys = RenewRequest {
+    let unknown = RenewRequest {
         owner_id: client.owner().into(),
-        lease_id: NOBODYS_LEASE.into(),
+        lease_id: UNKNOWN_LEASE.into(),
         fencing_token: 1,
         extend_by_ms: at_least.millis(),
         request_id: None,
     };
-    match client.renew(lock, &nobodys).await {
+    match client.renew(lock, &unknown).await {
         Err(Error::Failed { failure, .. }) if failure.code == Code::InvalidRequest => {
             match failure.error.strip_prefix("extend_by_ms: ") {
                 Some(why) => Err(Failure::new(

@@ -44,7 +44,7 @@ async fn look(client: &Client, locks: &[String], left: Option<Duration>) -> Stri
     let mut first = None;
     for lock in locks {
         let Ok(state) = client.look(lock).await else {
-            return format!("waiting for {}: the server does not answer", plain(lock));
+            return format!("waiting for {}: the server does not respond", plain(lock));
         };
         if !state.holders.is_empty() || state.grace_owner_id.is_some() {
             return describe(&state, client.owner(), left);
@@ -68,7 +68,7 @@ fn describe(state: &LockState, us: &str, left: Option<Duration>) -> String {
             parts.extend(holder.expires_in_ms.map(|ms| format!("{} left", time(ms))));
         }
         (None, Some(owner)) => parts.push(format!("reserved for {}", plain(owner))),
-        (None, None) => parts.push("others are before us".into()),
+        (None, None) => parts.push("other clients are ahead in the queue".into()),
     }
     let ours = state.queue.iter().flatten().find(|waiter| waiter.owner_id == us);
     parts.extend(ours.map(|waiter| format!("place {} of {}", waiter.position, state.n_waiting)));

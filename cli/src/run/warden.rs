@@ -121,7 +121,7 @@ fn start(args: &WardenArgs, socket: impl AsFd, before: &SigSet) -> io::Result<Op
     }
     let Some((Order::Start, files)) = order(socket)? else { return Ok(None) };
     let [stdin, stdout, stderr] = <[OwnedFd; 3]>::try_from(files)
-        .map_err(|_| io::Error::other("the command's standard files did not come"))?;
+        .map_err(|_| io::Error::other("the command's standard files were not received"))?;
     let mut launch = Command::new(OURSELVES);
     launch.arg("launch").arg(format!("--parent={}", getpid().as_raw_nonzero()));
     if let Some(folder) = &args.cgroup {

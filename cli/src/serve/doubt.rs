@@ -71,7 +71,7 @@ fn in_the_clear(settings: &Args) -> Vec<String> {
     let told = open.map(|(flag, listen)| {
         format!(
             "{flag} {listen} is not encrypted, and other machines can reach it: keys and tokens can be read in \
-             transit. Use TLS, or let only a TLS proxy reach it"
+             transit. Use TLS, or let only a TLS proxy connect"
         )
     });
     told.chain(of_peers(&settings.settings())).collect()

@@ -29,7 +29,7 @@ impl Notifier {
         match Self::to(&address, watchdog) {
             Ok(notifier) => Some(notifier),
             Err(error) => {
-                tracing::warn!(%error, ?address, "NOTIFY_SOCKET cannot be used");
+                tracing::warn!(%error, ?address, "cannot use NOTIFY_SOCKET");
                 None
             }
         }
@@ -49,7 +49,7 @@ impl Notifier {
     /// Sends a notification. A failure is only logged: the server keeps running without a supervisor.
     pub(super) fn tell(&self, words: &str) {
         if let Err(error) = self.socket.send_to_addr(words.as_bytes(), &self.to) {
-            tracing::debug!(%error, words, "a notification could not be sent");
+            tracing::debug!(%error, words, "cannot send a notification to systemd");
         }
     }
 
@@ -67,7 +67,7 @@ impl Notifier {
             if alive {
                 self.tell(WATCHDOG);
             } else if was_alive {
-                tracing::error!("the engine is stuck: the watchdog is not told that all is well");
+                tracing::error!("engine is stuck; not notifying the systemd watchdog");
             }
             was_alive = alive;
         }

@@ -23,14 +23,16 @@ impl Reload {
     /// Reads the settings again. If they are invalid, logs the error and changes nothing.
     pub(super) fn reload(&mut self) {
         match self.read() {
-            Err(why) => tracing::error!(%why, "SIGHUP: the settings are kept as they were"),
+            Err(why) => {
+                tracing::error!(%why, "SIGHUP: settings are invalid; keeping the previous ones")
+            }
             Ok((log, others)) if others.is_empty() => {
-                tracing::info!(log, "SIGHUP: the settings were read again");
+                tracing::info!(log, "SIGHUP: reread the settings");
             }
             Ok((log, others)) => tracing::warn!(
                 log,
-                "SIGHUP: the settings were read again. Of these only the log filter changes while the \
-                 server runs; restart it to change {}",
+                "SIGHUP: reread the settings. Only the log filter can change while the server runs; restart it to \
+                 change {}",
                 others.join(", ")
             ),
         }

@@ -14,7 +14,7 @@ pub(super) fn heed(
     settings: Reload,
     reload: Arc<Notify>,
 ) -> std::io::Result<impl Future<Output = ()>> {
-    let signals = Signals {
+    let signals = ServerSignals {
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
         hangup: signal(SignalKind::hangup())?,
@@ -29,7 +29,7 @@ pub(super) fn heed(
     })
 }
 
-struct Signals {
+struct ServerSignals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
@@ -37,13 +37,13 @@ struct Signals {
     reload: Arc<Notify>,
 }
 
-impl Signals {
+impl ServerSignals {
     async fn heed(mut self, stop: oneshot::Sender<()>) {
         self.next_end().await;
         let _ = stop.send(());
         let number = self.next_end().await;
         // A second signal skips the graceful shutdown. Acknowledged writes are on disk, as after a SIGKILL.
-        tracing::warn!("a second signal: stopping at once, with requests unanswered");
+        tracing::warn!("second signal: stopping immediately; open requests get no response");
         std::process::exit(i32::from(exit::SIGNAL) + number);
     }
 

@@ -67,8 +67,8 @@ async fn a_store_moves_to_etcd_and_back_with_its_leases() {
     assert!(does(&migrate).contains("with its leases"));
     let Err(why) = Process::try_start(BINARY, &first, &[]) else { panic!("it is closed") };
     assert!(why.contains("has moved to etcd://"), "{why}");
-    assert!(does(&["verify", text(&first)]).contains("it has moved to etcd://"));
-    fails(&migrate, "already");
+    assert!(does(&["verify", text(&first)]).contains("has moved to etcd://"));
+    fails(&migrate, "is not empty");
     let server = leader(&node, &store).await;
     let renewed = server.client.renew(&held, 600_000, json!({})).await;
     assert_eq!(renewed.status, 200, "leases stay valid: {renewed:?}");
@@ -78,7 +78,7 @@ async fn a_store_moves_to_etcd_and_back_with_its_leases() {
     assert!(server.terminate().success());
 
     does(&back);
-    assert!(does(&["verify", "--store", &store]).contains("it has moved to"));
+    assert!(does(&["verify", "--store", &store]).contains("the store has moved to"));
     fails(&back, "has moved elsewhere");
     let server = Process::start(BINARY, &last, &[]);
     for lease in [&held, &other] {
@@ -99,7 +99,7 @@ async fn a_store_moves_to_etcd_and_back_with_its_leases() {
     assert!(closed.terminate().success());
     let open = leader(&node, &store).await;
     assert_eq!(open.client.renew(&held, 600_000, json!({})).await.status, 200);
-    fails(&["reopen", &store, "--target-unused"], "it is open");
+    fails(&["reopen", &store, "--target-unused"], "is open");
     assert!(open.terminate().success());
     fails(&["reopen", &store, "--target-unused"], "is not closed");
     does(&["reopen", text(&first), "--target-unused"]);
@@ -123,7 +123,10 @@ async fn a_backup_of_a_shared_store_is_restored_into_etcd_or_a_folder() {
     assert!(does(&["verify", text(&copy)]).contains("(a backup)"));
     fails(&["restore", text(&copy), "--store", &store], "n1 leads");
     assert!(server.terminate().success());
-    assert!(does(&["restore", text(&copy), "--store", &store]).contains("is restored from"));
+    assert!(
+        does(&["restore", text(&copy), "--store", &store])
+            .contains(&format!("restored {store} from"))
+    );
     does(&["restore", text(&copy), "--data", text(&alone)]);
     for server in [leader(&node, &store).await, Process::start(BINARY, &alone, &[])] {
         assert_eq!(server.client.renew(&held, 1000, json!({})).await.status, 409);
@@ -135,7 +138,7 @@ async fn a_backup_of_a_shared_store_is_restored_into_etcd_or_a_folder() {
     fails(&["verify", text(&copy), "--store", &store], "cannot be used with");
     fails(&["migrate", "--from", text(&alone), "--to", text(&node)], "rename");
     let there = ["migrate", "--from", text(&alone), "--to", &store];
-    fails(&there, "there is something under /test/ in etcd already");
+    fails(&there, "/test/ is not empty in etcd");
 }
 
 #[test]
@@ -171,17 +174,14 @@ fn the_store_that_the_environment_names_counts_unless_the_command_line_says_othe
         assert!(worked && said.contains(words), "{args:?}: {said}");
     };
     says(&["backup", text(&copy)], &format!("is a copy of {store}"));
-    says(&["verify"], &format!("{store} is sound"));
-    says(&["restore", text(&copy)], &format!("{store} is restored from"));
+    says(&["verify"], &format!("{store} is intact"));
+    says(&["restore", text(&copy)], &format!("restored {store} from"));
     says(
         &["backup", text(&other), "--data", text(&data)],
         &format!("is a copy of {}", text(&data)),
     );
     says(&["verify", text(&other)], "(a backup)");
-    says(
-        &["restore", text(&other), "--data", text(&made)],
-        &format!("{} is restored", text(&made)),
-    );
+    says(&["restore", text(&other), "--data", text(&made)], &format!("restored {}", text(&made)));
     // A backup through --url ignores these variables.
     let (worked, said) = asked(&["backup", "--url", "http://127.0.0.1:1"]);
     assert!(!worked && said.contains("cannot connect"), "{said}");

@@ -90,21 +90,21 @@ async fn an_operator_sees_and_steers_the_servers() {
     assert!(!world.ask(&["upgrade"]).0, "--finish is to be said");
 
     let words = world.does(&["cluster", "pause"]);
-    assert!(words.contains("n1, which leads, goes on"), "{words}");
+    assert!(words.contains("the leader n1 continues"), "{words}");
     assert_eq!(world.status()["paused"], true);
-    assert!(world.does(&["cluster", "status"]).contains("no server takes the lead"));
+    assert!(world.does(&["cluster", "status"]).contains("no server can become leader"));
     world.does(&["cluster", "resume"]);
     assert!(world.does(&["cluster", "resume"]).contains("were not paused"));
     assert!(world.does(&["cluster", "resume", "n1"]).contains("n1 was not drained"));
 
     for what in ["drain", "resume", "forget-node"] {
         let (worked, said) = world.ask(&["cluster", what, "n7"]);
-        assert!(!worked && said.contains("there is no server \"n7\""), "{said}");
+        assert!(!worked && said.contains("no server is named \"n7\""), "{said}");
     }
     let endpoint = world.status()["etcd"][0]["endpoint"].clone();
     let is_told = |endpoint: &str| world.store.starts_with(&format!("etcd://{endpoint}/"));
     assert!(endpoint.as_str().is_some_and(is_told), "{endpoint}");
-    assert!(world.does(&["cluster", "drain", "n1"]).contains("No other server is there"));
+    assert!(world.does(&["cluster", "drain", "n1"]).contains("No other server can lead"));
     assert_eq!(world.status()["drained"], json!([["n1", "drain"]]));
     let began = Instant::now();
     loop {
@@ -120,11 +120,11 @@ async fn an_operator_sees_and_steers_the_servers() {
     assert_eq!(world.newcomer().acquire("db", "a", 60_000, json!({})).await.status, 200);
 
     let words = world.does(&["cluster", "step-down"]);
-    assert!(words.contains("n1 gives up the lead"), "{words}");
-    assert!(words.contains("No other server could lead"), "{words}");
+    assert!(words.contains("n1 hands over"), "{words}");
+    assert!(words.contains("No other server can lead"), "{words}");
     world.until("it leads no more", "/readyz", 503).await;
     let words = world.does(&["cluster", "pause"]);
-    assert!(words.contains("there is no leader at present"), "{words}");
+    assert!(words.contains("the cluster has no leader"), "{words}");
     world.does(&["cluster", "resume"]);
 }
 
@@ -149,7 +149,7 @@ async fn an_operator_sees_who_cannot_reach_the_leader_and_who_handed_over() {
 
 /// Another application overwrites keys that only servers should write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_else_wrote_does_not_blind_the_operator_and_is_mended() {
+async fn foreign_values_in_etcd_are_reported_and_repaired() {
     let folder = folder();
     let world = World::new(folder.path());
     world.until("it leads", "/readyz", 200).await;
@@ -168,7 +168,7 @@ async fn what_somebody_else_wrote_does_not_blind_the_operator_and_is_mended() {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     world.does(&["cluster", "forget-node", "n2"]);
-    assert!(world.does(&["cluster", "step-down"]).contains("it is deleted"));
+    assert!(world.does(&["cluster", "step-down"]).contains("deleted a stale leader key"));
     world.until("it leads again", "/leaderz", 200).await;
     assert_eq!(world.status()["unreadable"], json!([]));
 }
@@ -244,15 +244,15 @@ fn a_password_in_an_address_is_refused_and_not_repeated() {
         &["check-config", &file],
     ] {
         let (worked, text) = said(words, None);
-        assert!(!worked && text.contains("see --etcd-user and --etcd-password-file"), "{text}");
+        assert!(!worked && text.contains("use --etcd-user and --etcd-password-file"), "{text}");
     }
     for words in [&["serve"][..], &["cluster", "status"], &["check-config"]] {
         let (worked, text) = said(words, Some(store));
-        assert!(!worked && text.contains("see --etcd-user and --etcd-password-file"), "{text}");
+        assert!(!worked && text.contains("use --etcd-user and --etcd-password-file"), "{text}");
     }
     assert!(said(&["init", "--help"], Some(store)).0, "it only explains");
     let (worked, text) = said(&["serve", "--data", "etcd://a:1/x"], None);
-    assert!(!worked && text.contains("a store in etcd is given by --store"), "{text}");
+    assert!(!worked && text.contains("for a store in etcd, use --store"), "{text}");
 }
 
 /// The log names the member and the reason.
@@ -265,7 +265,7 @@ async fn a_leader_without_etcd_says_which_member_does_not_answer_and_why() {
     world.until("it leads", "/readyz", 200).await;
     let member = world.etcd.addresses().remove(0);
     world.etcd.kill(0);
-    let silent = "etcd does not answer as it should";
+    let silent = "the store is unavailable";
     let began = Instant::now();
     loop {
         let text = std::fs::read_to_string(&log).unwrap();
@@ -304,7 +304,10 @@ async fn a_password_can_be_changed_and_a_wrong_one_is_said_to_be_refused() {
     world.until("it is not let in", "/readyz", 503).await;
     let (worked, said) = world.ask(&["cluster", "status"]);
     assert!(!worked && said.contains("authentication failed"), "{said}");
-    assert!(said.contains(&format!("{} refuses us", world.etcd.addresses()[0])), "{said}");
+    assert!(
+        said.contains(&format!("{} rejects the credentials", world.etcd.addresses()[0])),
+        "{said}"
+    );
 
     std::fs::write(&file, "second\n").unwrap();
     world.until("it is", "/readyz", 200).await;

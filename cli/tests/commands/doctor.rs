@@ -100,11 +100,14 @@ fn what_serve_refuses_is_a_problem() {
     }
     // A server starts with this setting, but never takes a backup.
     let (_, said) = doctor(here, &["--listen=127.0.0.1:0", data, "--backup-dir=plain"]);
-    assert_eq!(found(&said, "backup"), [("problem", "plain is a file, not a folder")]);
+    assert_eq!(found(&said, "backup"), [("problem", "plain is a file, not a directory")]);
     let (_, said) = doctor(here, &["--listen=127.0.0.1:0", "--data=store", "--backup-dir=."]);
-    assert!(found(&said, "data")[0].1.contains("is a sound store nobody uses now"), "{said}");
+    assert!(
+        found(&said, "data")[0].1.contains("is an intact store that no server uses now"),
+        "{said}"
+    );
     let backups = found(&said, "backup");
-    assert!(backups[0].1.starts_with("the latest is "), "copies made by hand count: {said}");
+    assert!(backups[0].1.starts_with("the latest backup is "), "copies made by hand count: {said}");
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn a_port_is_the_servers_only_if_it_has_it() {
     };
     let (verdict, said) = listen(&world.server.address);
     assert_eq!(verdict, "ok", "{said}");
-    assert!(said.ends_with("is taken, by the server that is running"), "{said}");
+    assert!(said.ends_with("is in use by the running server"), "{said}");
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let (verdict, said) = listen(&other.local_addr().unwrap());
     assert_eq!(verdict, "problem", "{said}");

@@ -42,7 +42,7 @@ fn a_failure_that_could_not_be_written_is_still_that_failure() {
 }
 
 #[test]
-fn a_key_that_nobody_has_seen_is_told_of() {
+fn a_key_that_could_not_be_printed_is_reported() {
     let world = World::new();
     let file = world.folder.path().join("auth.toml").display().to_string();
     let ended = into_full(&world, &["auth", "init", "--auth-file", &file]);

@@ -43,7 +43,7 @@ fn a_reserved_lock_names_who_can_take_it_back() {
     until("it is over", || world.json(&["status", "db"])["held"] == false);
     let status = world.leasehold(&["status", "db", "--exit-code"]);
     assert_eq!(status.code, 1);
-    assert!(status.out.contains("only ann can take it back, for 9m5"), "{status:?}");
+    assert!(status.out.contains("only ann can acquire it, for 9m5"), "{status:?}");
     let ls = world.leasehold(&["ls"]);
     assert_eq!(ls.rows()[0][..5], ["db", "reserved", "ann", "1", "-"]);
 }
@@ -54,7 +54,7 @@ fn ls_has_a_line_for_each_holder_in_order_and_filters() {
     let none = world.leasehold(&["ls"]);
     assert_eq!(
         (none.code, none.out.as_str(), none.err.as_str()),
-        (0, "", "none is held (--all shows every lock)\n")
+        (0, "", "no lock is held (--all shows every lock)\n")
     );
     world.json(&["acquire", "pool", "--owner", "ben", "--limit", "3"]);
     world.json(&["acquire", "pool", "--owner", "ann", "--limit", "3"]);
@@ -158,7 +158,7 @@ fn ls_shows_what_is_held_or_waited_for_and_all_only_if_asked() {
 }
 
 #[test]
-fn ls_sorts_by_what_is_asked_and_names_everybody_in_full() {
+fn ls_sorts_as_requested_and_prints_full_names() {
     let world = World::new();
     for (lock, owner, ttl) in [("a", "zoe", "30m"), ("b", "ann", "10m"), ("c", "moe", "20m")] {
         world.json(&["acquire", lock, "--owner", owner, "--ttl", ttl]);

@@ -45,7 +45,7 @@ fn an_answer_without_a_safe_deadline_is_no_answer() {
     });
     let ended = Ended::of(command(&["acquire", "a", "--url", &url]).output().unwrap());
     assert_ne!(ended.code, 0, "it must not look like a lease that never expires: {ended:?}");
-    assert!(ended.err.contains("not an answer of a Leasehold server"), "{ended:?}");
+    assert!(ended.err.contains("not a response of a Leasehold server"), "{ended:?}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn completions_know_every_command_in_every_shell() {
         for command in COMMANDS {
             assert!(ended.out.contains(command), "{command} in {shell}");
         }
-        assert!(!ended.out.contains("warden"), "parts of `run` are for nobody else");
+        assert!(!ended.out.contains("warden"), "internal parts of `run` have no page");
         for flag in ["failrate", "lease-id", "metadata"] {
             assert!(ended.out.contains(flag), "{flag} in {shell}");
         }
@@ -87,7 +87,7 @@ fn the_manual_has_a_page_for_every_command_and_for_all() {
         );
     }
     assert!(out.join("leasehold-session-open.1").exists());
-    assert!(!out.join("leasehold-warden.1").exists(), "parts of `run` are for nobody else");
+    assert!(!out.join("leasehold-warden.1").exists(), "internal parts of `run` have no page");
     let printed = leasehold(&["man", "session", "open"]).out;
     assert!(printed.contains("leasehold\\-session\\-open"), "{printed}");
     assert_eq!(leasehold(&["man", "nonsense"]).code, 64);
@@ -170,7 +170,7 @@ fn keys_are_told_in_json_too() {
         (&"key:admin".into(), &file.clone().into())
     );
     let refused = key(&["auth", "init"]);
-    assert!(refused.json()["error"].as_str().unwrap().contains("is there already"), "{refused:?}");
+    assert!(refused.json()["error"].as_str().unwrap().contains("exists already"), "{refused:?}");
     let created = key(&["key", "create", "--name", "ci", "--expires", "90d"]).json();
     assert_eq!(created["principal"], "key:ci");
     let secret = created["key"].as_str().unwrap();

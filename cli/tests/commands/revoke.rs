@@ -21,11 +21,11 @@ fn what_an_owner_has_is_shown_first_and_then_revoked() {
     let would = world.leasehold(&[&all[..], &["--dry-run"]].concat());
     assert_eq!(would.code, 0, "{would:?}");
     let lines: Vec<_> = would.out.lines().collect();
-    let expected = ["default/a would be taken from host-7", "default/b would be taken from host-7"];
+    let expected = ["would revoke default/a from host-7", "would revoke default/b from host-7"];
     assert_eq!(lines, [&expected[..], &["2 leases"]].concat());
     assert_eq!(owners(&world), ["host-7", "host-7", "other"], "nothing was done");
     let done = world.leasehold(&all);
-    assert!(done.out.contains("default/a is taken from host-7"), "{done:?}");
+    assert!(done.out.contains("revoked default/a from host-7"), "{done:?}");
     assert_eq!(owners(&world), ["other"]);
     let again = world.leasehold(&all);
     assert_eq!((again.code, again.out.as_str()), (0, "0 leases\n"), "{again:?}");

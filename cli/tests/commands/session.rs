@@ -35,7 +35,7 @@ fn the_script_in_the_help_works_in_a_shell() {
     let ended = Ended::of(shell.output().unwrap());
     assert!(ended.out.contains("\nshard-1  held"), "{ended:?}");
     assert!(ended.out.ends_with("the session is closed\n"), "{ended:?}");
-    assert_eq!(ended.err, "there are none\n");
+    assert_eq!(ended.err, "there are no locks\n");
 }
 
 #[test]

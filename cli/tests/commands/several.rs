@@ -58,9 +58,9 @@ fn the_one_that_leads_is_asked() {
 }
 
 #[test]
-fn a_list_that_makes_no_sense_is_a_mistake_of_whoever_wrote_it() {
+fn an_invalid_list_of_locks_is_a_usage_error() {
     for (list, why) in [
-        ("http://a,,http://b", "a URL is empty; several are written with one comma in between"),
+        ("http://a,,http://b", "a URL is empty; separate several with commas"),
         ("http://a,http://A:80/", "\"http://A:80/\" is given twice"),
         ("http://a;http://b", "\"http://a;http://b\" is not a URL"),
         ("http://a,localhost:8080", "\"localhost:8080\" does not begin with http://"),

@@ -95,7 +95,7 @@ fn a_gap_is_told() {
     let (store, _) = id.split_once('-').unwrap();
     let from_nowhere = format!("{store}-9000000000000000-0");
     let watching = Watching::start(&world, &["--since", &from_nowhere]);
-    assert!(watching.line().starts_with("gap: something may be missing here: "));
+    assert!(watching.line().starts_with("gap: events might be missing here: "));
     let watching = Watching::start(&world, &["--json", "--since", &from_nowhere]);
     assert_eq!(watching.json()["kind"], "gap");
 }

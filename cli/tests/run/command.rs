@@ -54,7 +54,7 @@ async fn the_command_knows_its_lock_its_token_its_lease_and_its_deadline() {
     let body = json!({"owner_id": "one", "lease_id": known[2], "fencing_token": 1});
     let path = "/v1/locks/a%20%2F%20b/release";
     let released = world.server.client.post(path, body).await.unwrap();
-    assert_eq!(released.text_of("reason"), "NOT_OWNER", "it was given back at the end");
+    assert_eq!(released.text_of("reason"), "NOT_OWNER", "it was released at the end");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn without_its_warden_the_command_is_ended() {
     world.until("it is gone", || !is_alive(pid));
     world.until("run is over", || run.is_over());
     assert_eq!(run.code(), Some(71));
-    assert_eq!(world.run(&["a", "-n"], "true").code(), Some(0), "the lock was given back");
+    assert_eq!(world.run(&["a", "-n"], "true").code(), Some(0), "the lock was released");
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_writes_to_the_file_once_another_can_have_the_lock() {
+async fn no_process_of_the_command_writes_once_the_lock_can_be_granted_again() {
     for contain in ["--contain=tree", "--contain=cgroup"] {
         let mut world = World::new();
         let run = world.run(&["a", "--ttl=3s", "--grace-kill=0.3", contain], ESCAPING);
@@ -51,7 +51,7 @@ async fn nobody_writes_to_the_file_once_another_can_have_the_lock() {
 }
 
 #[test]
-fn whoever_escaped_dies_with_run_with_its_warden_and_when_it_takes_too_long() {
+fn escaped_processes_die_with_run_with_its_warden_and_after_a_timeout() {
     let world = World::new();
     type Deed = fn(&crate::Running);
     let kill_run: Deed = |run| run.signal(Signal::KILL);

@@ -117,9 +117,9 @@ fn a_time_that_the_server_does_not_allow_is_refused_before_the_command_starts() 
     };
     let err = refused(&["--at-least", "48h"]);
     assert!(err.contains("--at-least: 2days is too long for this server"), "{err}");
-    assert!(err.contains("must be at most 60000 ms (ttl-max)"), "{err}");
+    assert!(err.contains("must be at most 1m (ttl-max)"), "{err}");
     refused(&["-l", "b", "--at-least", "61", "-l"]);
-    assert!(refused(&["--ttl", "61"]).contains("--ttl: must be at most 60000 ms (ttl-max)"));
+    assert!(refused(&["--ttl", "61"]).contains("--ttl: must be at most 1m (ttl-max)"));
     assert!(refused(&["--ttl", "1ms"]).contains("must be at least 100ms"));
     assert!(refused(&["--grace-kill", "11"]).contains("more than a third of --ttl"));
     // The refused commands left no lease behind, so this one does not have to wait.
@@ -194,7 +194,7 @@ fn the_command_can_renew_and_is_told_everything_but_the_key() {
     let output = run.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.starts_with("a is yours for 9m5") || said.starts_with("a is yours for 10m00"),
+        said.starts_with("a is renewed for 9m5") || said.starts_with("a is renewed for 10m00"),
         "{said}"
     );
     for line in [
@@ -232,7 +232,7 @@ fn a_run_inside_of_itself_is_refused_at_once() {
     // Two shared leases work until another client requests the lock exclusively. Then the two commands would wait for
     // each other.
     let reader = format!("{QUOTED} run -s a true");
-    for (outer, text) in [("-s", "sharing it a second time could"), ("-x", "would never end")] {
+    for (outer, text) in [("-s", "sharing it again might"), ("-x", "would never end")] {
         let (code, _, err) = world.ran(&[outer, "a", "-c", &reader]);
         assert!(code == 1 && err.contains(text), "{outer}: {err}");
     }
@@ -250,7 +250,7 @@ fn a_run_inside_of_itself_is_refused_at_once() {
     shell.args(["-c", &script]).env("LEASEHOLD_URL", format!("http://{}", world.server.address));
     let output = shell.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said, "1\na is given back\nfree again\n", "{output:?}");
+    assert_eq!(said, "1\na is released\nfree again\n", "{output:?}");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn several_locks_are_held_all_or_none() {
     assert_eq!(world.ran(&["-n", "c", "true"]).0, 0);
     std::fs::write(world.file("go"), "").unwrap();
     assert_eq!(run.code(), Some(0));
-    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "both were given back");
+    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "both were released");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,5 +311,5 @@ async fn one_of_several_that_is_revoked_ends_the_command() {
     let reason = json!({"reason": "test"});
     world.server.client.post("/v1/locks/b/revoke", reason).await.unwrap();
     assert_eq!(run.code(), Some(75));
-    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "the other was given back");
+    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "the other was released");
 }

@@ -173,5 +173,5 @@ fn a_terminal_that_is_closed_ends_the_command_and_the_script() {
     world.until("all are gone", || !pids.into_iter().any(crate::is_alive));
     assert_eq!(world.text("log"), "");
     let free = world.run(&["a", "-w", "60"], "true");
-    assert_eq!(free.code(), Some(0), "the lock was given back");
+    assert_eq!(free.code(), Some(0), "the lock was released");
 }

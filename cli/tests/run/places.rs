@@ -26,7 +26,7 @@ fn as_the_first_process_of_a_container_it_ends_with_a_status_instead_of_a_signal
     let first = child_of(unshare.pid().as_raw_nonzero().get()).and_then(Pid::from_raw).unwrap();
     kill_process(first, Signal::TERM).unwrap();
     assert_eq!(unshare.code(), Some(143));
-    assert_eq!(world.ran(&["-n", "a", "true"]).0, 0, "the lock was given back");
+    assert_eq!(world.ran(&["-n", "a", "true"]).0, 0, "the lock was released");
 }
 
 #[test]

@@ -32,11 +32,11 @@ pub(crate) async fn wait_for_queue(world: &World, n: u64) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    panic!("nobody came to wait");
+    panic!("no client came to wait");
 }
 
 #[test]
-fn whoever_does_not_get_the_lock_says_so_by_its_status() {
+fn a_run_that_does_not_get_the_lock_reports_it_by_its_status() {
     let world = World::new();
     let holder = world.run(&["a"], "touch held; while [ ! -e go ]; do sleep 0.01; done");
     world.until("it is held", || world.file("held").exists());

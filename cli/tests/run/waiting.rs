@@ -50,8 +50,8 @@ fn a_server_that_is_not_there_is_noticed_within_the_connect_timeout() {
     let silent_url = format!("http://{}", silent.local_addr().unwrap());
     for (url, timeout, why) in [
         (&refused, "20", "connection refused"),
-        (&silent_url, "1", "no answer within 1s"),
-        (&foreign_url, "20", "no answer in HTTP"),
+        (&silent_url, "1", "no response within 1s"),
+        (&foreign_url, "20", "not an HTTP response"),
     ] {
         for words in [
             &["run", "a", "touch", "wrong"][..],

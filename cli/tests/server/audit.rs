@@ -194,7 +194,7 @@ async fn an_audit_file_can_be_searched_and_followed() {
     assert_eq!(done.status, 200);
     let audit = |more: &[&str]| run(&[&["audit", "--audit-file", path][..], more].concat());
     let all = audit(&[]);
-    assert!(home.path().join("audit.log.1").exists(), "it was put aside");
+    assert!(home.path().join("audit.log.1").exists(), "it was rotated");
     assert_eq!(all.lines().filter(|line| line.contains("granted")).count(), 21, "{all}");
     assert!(!all.contains('\u{1b}'), "nothing a terminal obeys: {all:?}");
     let operators = home.path().join("audit.log.admin");
@@ -234,7 +234,7 @@ async fn an_audit_file_can_be_searched_and_followed() {
 }
 
 #[tokio::test]
-async fn sighup_opens_the_file_anew() {
+async fn sighup_reopens_the_file() {
     let home = folder();
     let (data, file) = (home.path().join("data"), home.path().join("audit.log"));
     let flag = format!("--audit-file={}", file.display());

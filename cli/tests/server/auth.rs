@@ -85,9 +85,9 @@ async fn a_server_knows_the_keys_that_were_made_for_it() {
     }
     assert_eq!(acquire(&ci, "other"), Some(77));
     assert_eq!(acquire("lh_a_b", "shop"), Some(77));
-    let nobody = world.run(&["ls", "--url", &url]);
-    assert_eq!(nobody.status.code(), Some(77), "nobody");
-    let said = text(&nobody.stderr);
+    let anonymous = world.run(&["ls", "--url", &url]);
+    assert_eq!(anonymous.status.code(), Some(77), "anonymous");
+    let said = text(&anonymous.stderr);
     assert!(said.contains("no credential was sent; accepted: an API key (Auth"), "{said}");
     let end = ["key", "revoke", "--name", "ci", "--end-leases", "--url", &url];
     let revoked = world.run_with(&end, &[("LEASEHOLD_API_KEY", &admin)]);
@@ -122,7 +122,7 @@ async fn a_key_counts_as_revoked_when_the_server_says_so() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
     assert!(!refused.status.success());
-    assert!(text(&refused.stderr).contains("it is not known whether the server"), "{refused:?}");
+    assert!(text(&refused.stderr).contains("cannot tell whether the server"), "{refused:?}");
     // An admin that revokes its own key is rejected from then on, which confirms the revocation.
     let own = ["key", "revoke", "--name", "admin", "--url", &url];
     let revoked = world.run_with(&own, &[("LEASEHOLD_API_KEY", &admin)]);
@@ -147,26 +147,26 @@ async fn a_revocation_that_stopped_half_way_is_finished_by_repeating_it() {
         world.run_with(&words, credential)
     };
     // Requests that cannot work change nothing.
-    let nobody = revoke(&url, &[], &[]);
-    assert_eq!(nobody.status.code(), Some(64), "{nobody:?}");
-    assert!(text(&nobody.stderr).contains("--end-leases: needs an admin's key"), "{nobody:?}");
+    let absent = revoke(&url, &[], &[]);
+    assert_eq!(absent.status.code(), Some(64), "{absent:?}");
+    assert!(text(&absent.stderr).contains("--end-leases needs an admin's key"), "{absent:?}");
     let own = revoke(&url, &[("LEASEHOLD_API_KEY", &ci)], &[]);
     assert_eq!(own.status.code(), Some(64), "{own:?}");
-    assert!(text(&own.stderr).contains("ask with another admin's key"), "{own:?}");
+    assert!(text(&own.stderr).contains("use another admin's key"), "{own:?}");
     assert!(text(&world.run(&["key", "list"]).stdout).contains("ci  id "));
     // The server cannot be reached.
     let admin = [("LEASEHOLD_API_KEY", admin.as_str())];
     let half = revoke("http://127.0.0.1:1", &admin, &["--connect-timeout", "0.2"]);
     assert_eq!(half.status.code(), Some(68), "{half:?}");
     let said = text(&half.stderr);
-    assert!(said.contains("took 1 key(s) out of the file all the same"), "{said}");
-    assert!(said.contains("no lease was ended: repeat the command to finish it"), "{said}");
+    assert!(said.contains("1 key(s) were still removed from the file"), "{said}");
+    assert!(said.contains("no lease was ended; repeat the command to finish"), "{said}");
     let whole = revoke(&url, &admin, &["--json"]);
     assert!(whole.status.success(), "{whole:?}");
     let told: leasehold_testkit::Value = serde_json::from_slice(&whole.stdout).expect("JSON");
     assert_eq!((&told["refused_by_server"], &told["ended_leases"]), (&true.into(), &1.into()));
     let again = text(&revoke(&url, &admin, &[]).stdout);
-    assert_eq!(again, "no key of that name is in the file\nended 0 leases\n");
+    assert_eq!(again, "the file has no key of that name\nended 0 leases\n");
     process.kill();
 }
 
@@ -270,7 +270,7 @@ fn a_namespace_may_have_a_slash() {
     assert_eq!(code, Some(0), "{why}");
     let (code, why, said) = may(&["--lock", "team/a/deploy"]);
     assert_eq!(code, Some(77), "{why}");
-    assert!(said.contains("is read as namespace \"team\" and lock \"a/deploy\""), "{said}");
+    assert!(said.contains("means namespace \"team\" and lock \"a/deploy\""), "{said}");
     let (code, json, _) = may(&["--namespace=team/a", "--lock=x", "--json"]);
     assert_eq!(code, Some(0));
     assert!(json.contains("\"namespace\":\"team/a\"") && json.contains("\"lock\":\"x\""), "{json}");
@@ -287,18 +287,19 @@ fn what_is_hardly_meant_is_told_with_its_line() {
     let auth = std::fs::read_to_string(world.path("auth.toml")).expect("a file");
     let n = auth.lines().count();
     let more = "[proxy]\nuser-header = \"X-User\"\nfrom = [\"unix:/run/a.sock\"]\n\
-        [[rule]]\nname = \"r\"\nwho = [\"key:nobody\"]\nmay = [\"read\"]\nnamespaces = [\"a\"]\n";
+        [[rule]]\nname = \"r\"\nwho = [\"key:absent\"]\nmay = [\"read\"]\nnamespaces = [\"a\"]\n";
     std::fs::write(world.path("auth.toml"), format!("{auth}{more}")).expect("a file");
     let check = ["check-config", "--auth-file=auth.toml"];
     let told = text(&world.run(&check).stderr);
-    let nothing = format!("auth.toml:{}: proxy: from: nothing listens on unix:/run/a.sock", n + 3);
-    let nobody = format!("auth.toml:{}: rule \"r\": no key is called \"nobody\"", n + 6);
-    assert!(told.contains(&nothing) && told.contains(&nobody), "{told}");
+    let nothing =
+        format!("auth.toml:{}: proxy: from: the server does not listen on unix:/run/a.sock", n + 3);
+    let absent = format!("auth.toml:{}: rule \"r\": no key has the name \"absent\"", n + 6);
+    assert!(told.contains(&nothing) && told.contains(&absent), "{told}");
     let json = text(&world.run(&[&check[..], &["--json"]].concat()).stdout);
-    assert!(json.contains("\"warnings\":[") && json.contains("nothing listens on"), "{json}");
+    assert!(json.contains("\"warnings\":[") && json.contains("does not listen on"), "{json}");
     let listening = ["--listen=unix:/run/a.sock"];
     let told = text(&world.run(&[&check[..], &listening].concat()).stderr);
-    assert!(!told.contains("nothing listens on") && told.contains(&nobody), "{told}");
+    assert!(!told.contains("does not listen on") && told.contains(&absent), "{told}");
 }
 
 #[test]
@@ -335,7 +336,7 @@ fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
     assert_eq!(may("oidc:alice", &[]).0, Some(77));
     assert_eq!(may("proxy:alice", &["proxy:payments"]).0, Some(77));
     let check = || world.run(&["check-config", "--auth-file=auth.toml"]);
-    assert!(!text(&check().stderr).contains("nobody's name"), "{:?}", check());
+    assert!(!text(&check().stderr).contains("no principal begins with"), "{:?}", check());
     write(&format!(
         "{oidc}{}{}",
         rule("oicd:payments"),
@@ -344,12 +345,13 @@ fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
     let warned = text(&check().stderr);
     assert!(
         warned.contains(&format!(
-            "auth.toml:{line}: rule \"pay\": \"oicd:payments\" is nobody's group: nobody's name begins with \"oicd:\"",
+            "auth.toml:{line}: rule \"pay\": no principal can have the group \"oicd:payments\": no \
+             principal begins with \"oicd:\"",
             line = at + 2
         )),
         "{warned}"
     );
-    assert!(warned.contains("nobody's name begins with \"proxy:\""), "{warned}");
+    assert!(warned.contains("no principal begins with \"proxy:\""), "{warned}");
     write(&oidc.replace("https", "http"));
     let (code, why) = (check().status.code(), text(&check().stderr));
     assert_ne!(code, Some(0));
@@ -398,7 +400,7 @@ fn after_the_last_key_was_revoked_there_can_be_another() {
     let began = std::time::Instant::now();
     let revoked = world.run(&["key", "revoke", "--name", "admin"]);
     assert!(revoked.status.success(), "{revoked:?}");
-    assert!(text(&revoked.stdout).contains("No server was asked"), "{revoked:?}");
+    assert!(text(&revoked.stdout).contains("Running servers reread it"), "{revoked:?}");
     assert!(began.elapsed() < std::time::Duration::from_secs(60), "it waits for no server");
     let created = world.run(&["key", "create", "--name", "admin"]);
     assert!(created.status.success(), "{created:?}");

@@ -60,7 +60,7 @@ async fn check(data: &Path, told: &Told) {
     leasehold_store::sqlite::verify(data).expect("sound");
     let names = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().file_name());
     let aside: Vec<_> = names.filter(|name| name.to_string_lossy().contains("damaged")).collect();
-    assert!(aside.is_empty(), "nothing was damaged, but this was put aside: {aside:?}");
+    assert!(aside.is_empty(), "nothing was damaged, but this was moved aside: {aside:?}");
 }
 
 /// Creates a store that was used once, so that failures do not only affect its creation.

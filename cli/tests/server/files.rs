@@ -82,7 +82,7 @@ async fn what_was_answered_is_there_after_a_kill() {
 }
 
 #[tokio::test]
-async fn only_a_server_nobody_else_can_reach_lets_everybody_read() {
+async fn only_a_server_without_remote_clients_lets_all_users_read() {
     let data = folder();
     for (flags, status) in [
         (&["--listen=127.0.0.1:0"][..], 404),

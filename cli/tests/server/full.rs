@@ -376,7 +376,7 @@ async fn a_server_stops_only_when_its_reserve_is_used_up_and_says_where_space_is
     while renew().await.is_ok_and(|renewed| renewed.status == 200) {}
     assert!(!server.wait().success());
     let said = std::fs::read_to_string(&log).unwrap();
-    for expected in ["the server uses its reserve", "is used up", "journal.db", "Make room there"] {
+    for expected in ["the server uses its reserve", "is used up", "journal.db", "Free some space"] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
     let server = Process::start(BINARY, &data, &flags);

@@ -44,8 +44,8 @@ async fn use_it(server: &Process) {
     let proof: std::collections::BTreeMap<_, _> = proof.into_iter().collect();
     let headers = [traced[0], ("content-type", "application/json")];
     let (path, body) = ("/v1/locks/nightly/release", json!(proof).to_string());
-    let given_back = server.client.send_with(Method::POST, path, &headers, body).await;
-    assert_eq!(given_back.unwrap().status, 200);
+    let released = server.client.send_with(Method::POST, path, &headers, body).await;
+    assert_eq!(released.unwrap().status, 200);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_folder_without_a_store_is_left_alone() {
         let recovered = leasehold(&["recover", "--accept-loss"], &data);
         assert_eq!(recovered.status.code(), Some(1));
         let said = text(&recovered);
-        assert!(said.contains("there is nothing of a store in this folder"), "{said}");
+        assert!(said.contains("this directory contains no store"), "{said}");
         assert!(std::fs::read_dir(&data).map_or(0, |files| files.count()) == 0, "{name}");
     }
 }

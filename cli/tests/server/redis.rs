@@ -17,9 +17,9 @@ fn checked(flags: &[&str]) -> String {
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     for (flags, why) in [
-        (&["--redis-tls"][..], "--redis-tls is given, but no --redis-listen"),
+        (&["--redis-tls"][..], "--redis-tls needs --redis-listen"),
         (&["--redis-tls", "--redis-listen=127.0.0.1:0"], "--redis-tls needs a certificate"),
-        (&["--redis-listen=0.0.0.0:0"], "--redis-listen http://0.0.0.0:0 can be reached"),
+        (&["--redis-listen=0.0.0.0:0"], "--redis-listen http://0.0.0.0:0 accepts remote"),
         (&["--redis-namespace="], "--redis-namespace: is empty or too long"),
         (&["--redis-databases=0"], "--redis-databases"),
         (&["--redis-command-bytes-max=5"], "must be at least 1024"),

@@ -55,7 +55,7 @@ async fn a_server_with_few_open_files_says_so_and_keeps_a_reserve() {
 fn a_server_that_may_open_too_few_files_says_what_to_change() {
     let folder = folder();
     for (n, expected) in [
-        (40, "only 40 files may be open, and a server needs at least"),
+        (40, "the limit is 40 open files, but a server needs at least"),
         (1024, "accepting at most"),
     ] {
         let few =

@@ -49,7 +49,7 @@ async fn states_are_listed_read_and_rolled_back() {
     let read = state(&process, &["get", "team/app", "--version", "1"]);
     assert_eq!(String::from_utf8_lossy(&read.stdout), "{\"serial\":1}\n");
     let back = said(&state(&process, &["rollback", "team/app", "1"]));
-    assert_eq!(back, "team/app is as in version 1 again; that is version 3\n");
+    assert_eq!(back, "rolled team/app back to version 1, as version 3\n");
     let read = state(&process, &["get", "team/app"]);
     assert_eq!(String::from_utf8_lossy(&read.stdout), "{\"serial\":1}\n");
     // While another client holds the lock, a rollback is refused.
@@ -79,7 +79,7 @@ async fn states_are_listed_read_and_rolled_back() {
 fn settings_that_make_no_sense_are_refused() {
     for (flags, why) in [
         (&["--terraform-lock-ttl=2h", "--ttl-max=1h"][..], "is longer than --ttl-max"),
-        (&["--terraform-lock-ttl=0s"], "--terraform-lock-ttl: is 0"),
+        (&["--terraform-lock-ttl=0s"], "--terraform-lock-ttl: must be more than 0"),
         (&["--terraform-namespace="], "--terraform-namespace: is empty or too long"),
         (&["--terraform-versions=0"], "--terraform-versions"),
         (&["--terraform-state-bytes-max=0"], "--terraform-state-bytes-max"),

@@ -81,7 +81,7 @@ impl Cluster {
                     return Ok(n);
                 }
             }
-            demand!(Instant::now() < give_up_at, "nobody leads within {FAIL_OVER_MAX:?}");
+            demand!(Instant::now() < give_up_at, "no server leads within {FAIL_OVER_MAX:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }

@@ -17,8 +17,8 @@ pub(super) async fn election(world: &World) -> Outcome {
         }))
     };
     let leader = json!({"do": "leader", "client": "bob", "election": "scheduler"});
-    let nobody = world.driver.ask(leader.clone()).await?;
-    demand!(nobody["leader"].is_null(), "nobody leads yet: {nobody}");
+    let none = world.driver.ask(leader.clone()).await?;
+    demand!(none["leader"].is_null(), "there is no leader yet: {none}");
     let first = granted(campaign("alice")).await?;
     let mut second = campaign("bob");
     world.server.wait_for_queue("scheduler", &["bob"], SOON).await?;

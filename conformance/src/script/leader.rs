@@ -92,8 +92,8 @@ pub(super) async fn fail_over_stranger(world: &World) -> Outcome {
     world.release("alice", "a").await?;
     let seen = world.log.of("/");
     let to_stranger: Vec<_> = seen.iter().filter(|seen| seen.link == 2).collect();
-    demand!(to_stranger.is_empty(), "sent where nobody told it to go: {to_stranger:?}");
-    demand!(seen.iter().any(|seen| seen.status == Some(421)), "nobody was asked who leads");
+    demand!(to_stranger.is_empty(), "sent to an unknown server: {to_stranger:?}");
+    demand!(seen.iter().any(|seen| seen.status == Some(421)), "no server was asked for the leader");
     let history = world.server.history().await?;
     demand!(history.of("granted").len() == 1, "one grant, not {history:?}");
     demand!(history.of("released").len() == 1, "one release, not {history:?}");

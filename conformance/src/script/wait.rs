@@ -111,7 +111,7 @@ pub(super) async fn cancel_leaves_queue(world: &World) -> Outcome {
     demand!(is_over(&history), "{SOON:?} after it was cancelled it still waits: {history:?}");
     world.server.release(&held).await.map_err(broken)?;
     let history = world.server.history().await?;
-    demand!(history.of("granted").len() == 1, "granted to whoever had gone: {history:?}");
+    demand!(history.of("granted").len() == 1, "granted to a disconnected client: {history:?}");
     Ok(())
 }
 

@@ -78,8 +78,8 @@ fn give_back(t: &mut Transition<'_>, slot: Slot<Lease>, mut together: Vec<Slot<L
     }
 }
 
-/// Does what [`leave`] does, after a restart has closed all connections, for at most `n_max` waiters. Returns whether
-/// more are left.
+/// Does the same as [`leave`] for the waiters whose connections a restart has closed, for at most `n_max` of them.
+/// Returns whether more are left.
 pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
     let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
     let leases = t.state.leases.iter().filter(|(_, lease)| is_waiting(lease));
@@ -102,7 +102,7 @@ pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
         t.promote(lock);
     }
     if mutant!(RestartWithFullTtl) {
-        start_every_ttl_anew(t);
+        restart_every_ttl(t);
     }
     // No client is connected that could be woken.
     t.wakeups.clear();
@@ -116,7 +116,7 @@ fn can_come_back(state: &State, lease: &Lease) -> bool {
 }
 
 /// Implements the mutant `RestartWithFullTtl`.
-fn start_every_ttl_anew(t: &mut Transition<'_>) {
+fn restart_every_ttl(t: &mut Transition<'_>) {
     let active = t.state.leases.iter().filter(|(_, lease)| lease.is_active());
     let active: Vec<_> = active.map(|(_, l)| (l.number, l.ttl.from(t.now))).collect();
     for (lease, deadline) in active {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_granted_a_lock_before_all_waiters_have_stepped_aside() {
+    fn no_lock_is_granted_before_all_waiters_have_stepped_aside() {
         let mut machine = machine();
         let now = Timestamp::from_nanos(100);
         let revoke = |machine: &mut Machine| {

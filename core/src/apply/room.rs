@@ -145,7 +145,7 @@ fn check_lease(state: &State, limits: &Limits, need: &Need<'_>) -> Result<(), Re
     check_leases(state, limits, need, 1)
 }
 
-/// Does the same for `n` leases of one request.
+/// Checks the limits of leases for a request that acquires `n` of them.
 fn check_leases(
     state: &State,
     limits: &Limits,

@@ -20,7 +20,7 @@ use crate::time::{Span, Timestamp};
 use crate::transition::Transition;
 
 /// Ended leases, by the time of their end.
-type Ended = BTreeSet<(Timestamp, LeaseNumber)>;
+type EndTimes = BTreeSet<(Timestamp, LeaseNumber)>;
 
 pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
     let mut n_done = 0;
@@ -124,7 +124,7 @@ fn look_again(t: &mut Transition<'_>) -> bool {
 
 fn forget_ended(t: &mut Transition<'_>) -> bool {
     let (state, limits) = (&*t.state, t.limits);
-    let due = |memory: &Ended, until: Option<Timestamp>| {
+    let due = |memory: &EndTimes, until: Option<Timestamp>| {
         let is_due = until.is_some_and(|at| at <= t.now);
         memory.first().filter(|_| is_due).map(|(_, lease)| *lease)
     };
@@ -200,7 +200,7 @@ fn kept_until(state: &State, limits: &Limits) -> Option<Timestamp> {
     forget_at(&state.kept, is_too_much, limits.ended_retention)
 }
 
-/// Does the same for the ended leases kept only to answer repeated requests.
+/// Returns when the first of the ended leases that are kept to answer repeated requests can be dropped.
 fn answered_until(state: &State, limits: &Limits) -> Option<Timestamp> {
     let too_many = state.answered.len() > limits.answered_max;
     let is_too_much = too_many || is_answered_too_much(state, limits);
@@ -215,7 +215,7 @@ fn is_answered_too_much(state: &State, limits: &Limits) -> bool {
     state.footprint.requests > limits.requests_total_bytes_max
 }
 
-fn forget_at(memory: &Ended, is_too_much: bool, retention: Span) -> Option<Timestamp> {
+fn forget_at(memory: &EndTimes, is_too_much: bool, retention: Span) -> Option<Timestamp> {
     let (ended_at, _) = memory.first()?;
     Some(if is_too_much { Timestamp::ZERO } else { *ended_at + retention })
 }

@@ -37,7 +37,7 @@ fn most(n_commands: usize) -> usize {
             assert_eq!(exceeded, expected);
             n_refused += 1;
         }
-        let (leases, _) = machine.leases_of(&Whose::Everybody, 0, 1000);
+        let (leases, _) = machine.leases_of(&Whose::All, 0, 1000);
         most = most.max(leases.len());
         assert_eq!(invariant::check(&machine), Ok(()));
         if n % 50 == 49 {

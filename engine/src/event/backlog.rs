@@ -1,10 +1,10 @@
-//! Counts the bytes of events that wait for all readers together.
+//! Counts the bytes of the events that wait for all readers.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use leasehold_store::Event;
 
-/// The size of an event without its texts.
+/// The approximate size of an event without its strings.
 const EVENT_BYTES: usize = 512;
 const COPIES: usize = 3;
 
@@ -29,15 +29,15 @@ impl Backlog {
         EVENT_BYTES + COPIES * (names + owner.principal.len() + owner.instance.len() + reason)
     }
 
-    /// Would one more event be too much for a topic with this many bytes? Once half of the budget is used, each topic
-    /// can have at most an equal part of the other half.
+    /// Returns whether one more event is too much for a topic with this many bytes. Once half of the budget is used,
+    /// each topic can have at most an equal share of the other half.
     pub(super) fn is_too_much(&self, n_of_topic: usize, n_more: usize) -> bool {
         let (n_bytes, half) = (self.n_bytes.load(Relaxed), self.n_bytes_max / 2);
         let part = half / self.n_topics.load(Relaxed).max(1);
         n_bytes + n_more > self.n_bytes_max || n_bytes > half && n_of_topic + n_more > part
     }
 
-    /// Counts bytes; `false` if they do not fit into the budget.
+    /// Adds bytes; returns `false` if they exceed the budget.
     pub(super) fn add(&self, n_bytes: usize) -> bool {
         let add = |before: usize| Some(before + n_bytes).filter(|n| *n <= self.n_bytes_max);
         self.n_bytes.fetch_update(Relaxed, Relaxed, add).is_ok()

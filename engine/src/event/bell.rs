@@ -1,4 +1,4 @@
-//! One wake-up per worker and batch, however many of its readers there is news for.
+//! Wakes each worker at most once per batch, even if the batch has news for many of its readers.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::topic::Topic;
 
-/// Readers that belong to no worker are woken by whoever writes.
+/// The bell number of readers without a worker. The writer wakes them directly.
 pub(super) const NO_BELL: usize = usize::MAX;
 
 /// The bells of all workers.
@@ -17,18 +17,18 @@ pub(super) struct Bells {
     workers: Mutex<Vec<Arc<Wire>>>,
     /// Topics with readers that belong to no worker.
     direct: Mutex<Vec<Arc<Topic>>>,
-    /// How many topics have news that no bell was rung for.
+    /// The number of topics with news for which no bell was rung yet.
     n_news: AtomicUsize,
 }
 
-/// Between the writer and one worker.
+/// The state that the writer and one worker share.
 #[derive(Default)]
 struct Wire {
     topics: Mutex<Vec<Arc<Topic>>>,
     rung: Notify,
 }
 
-/// A worker's end of it.
+/// The worker's side of a bell.
 #[derive(Clone)]
 pub(crate) struct Bell {
     pub(super) number: usize,
@@ -43,21 +43,21 @@ impl Bells {
         Bell { number: workers.len() - 1, wire }
     }
 
-    /// There is news for readers of `topic` that sleep by this bell.
+    /// Notes that `topic` has news for sleeping readers with this bell.
     pub(super) fn add_topic(&self, bell: usize, topic: &Arc<Topic>) {
         let workers = lock(&self.workers);
         let mut topics = match workers.get(bell) {
             Some(wire) => lock(&wire.topics),
             None => lock(&self.direct),
         };
-        // The events of a batch are often of one topic.
+        // The events of a batch often have the same topic.
         if !topics.last().is_some_and(|last| Arc::ptr_eq(last, topic)) {
             topics.push(topic.clone());
             self.n_news.fetch_add(1, Relaxed);
         }
     }
 
-    /// Rings every bell there is news for.
+    /// Rings every bell that has news.
     pub(super) fn ring(&self) {
         if self.n_news.swap(0, Relaxed) == 0 {
             return;
@@ -73,7 +73,7 @@ impl Bells {
 }
 
 impl Bell {
-    /// Wakes the worker's readers whenever the bell rings, for ever.
+    /// Wakes the worker's readers whenever the bell rings. Never returns.
     pub(crate) async fn answer(self) {
         loop {
             self.wire.rung.notified().await;

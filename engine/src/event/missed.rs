@@ -11,7 +11,7 @@ const FOUND_MAX: usize = 8;
 /// Maximum events that are searched before other tasks get their turn.
 const LOOK_MAX: usize = 1024;
 
-/// The events that a reader missed and has not received yet.
+/// The events that a reader missed while it was disconnected and has not received yet.
 pub(super) struct Missed {
     generation: u64,
     /// Events up to this one were searched.
@@ -40,7 +40,7 @@ impl Missed {
         while self.found.is_empty() && self.after < self.until {
             let latest = log.latest();
             if log.generation() != self.generation || latest.forgotten > self.after {
-                // The store was replaced: no more missed events come, and the topic reports a gap.
+                // The store was replaced. No more missed events come, and the topic reports a gap.
                 let is_same = log.generation() == self.generation;
                 self.after = if is_same { latest.forgotten } else { self.until };
                 return Some(Next::Gap("too slow: older events are no longer kept".into()));

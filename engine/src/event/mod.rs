@@ -1,8 +1,8 @@
-//! What happened lately, and who is told of it.
+//! Recent events, and the readers that follow them.
 //!
-//! Events are the facts of the journal, numbered by its records, so that an id means the same after a restart. Whoever
-//! watches follows a topic: one namespace, or one lock. What happens elsewhere costs a reader nothing, and what happens
-//! in its topic costs the writer one wake-up per worker, however many readers that worker has.
+//! Events are the facts of the journal. Their ids contain the record number, so they stay the same after a restart. A
+//! reader follows a topic: one namespace or one lock. Events of other topics cost a reader nothing. An event costs the
+//! writer one wake-up per worker that has readers of its topic, however many readers there are.
 
 mod backlog;
 mod bell;
@@ -28,17 +28,18 @@ use topic::Topic;
 
 use leasehold_store::{Cursor, Event, EventId, JournalSize};
 
-/// Most events that are kept beyond the usual because history does not have them yet: some seconds of a busy server.
+/// Maximum events kept in addition to `n_max` because the history does not contain them yet: a few seconds of a busy
+/// server.
 const N_UNFOLDED_MAX: usize = 100_000;
 
-/// What a reader wants to be told of.
+/// The events that a reader follows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Interest {
-    /// Every lock of a namespace.
+    /// Events of all locks in a namespace.
     Namespace(Arc<str>),
-    /// One lock.
+    /// Events of one lock.
     Lock(LockKey),
-    /// Every lock there is.
+    /// All events.
     All,
 }
 
@@ -61,36 +62,36 @@ pub(super) struct Kept {
     pub(super) backlog_bytes_max: usize,
 }
 
-/// The latest events, and who is told of new ones.
+/// Recent events and the readers that follow new ones.
 pub struct EventLog {
-    /// Written only while what is latest is locked.
+    /// Changes only while `latest` is locked.
     generation: AtomicU64,
     n_max: usize,
     latest: Mutex<Latest>,
     bells: Bells,
     backlog: Arc<Backlog>,
-    /// Who is told of notes, whatever they are about.
+    /// Receives all notes.
     notes: OnceLock<mpsc::Sender<Arc<Event>>>,
-    /// Everything up to this record is in history, if there is one that is written from here.
+    /// The history contains all events up to this record. `u64::MAX` if this process does not write a history.
     in_history: AtomicU64,
-    /// The last record that was read of what another server wrote.
+    /// The last journal record that this server read while it followed another one.
     followed: watch::Sender<u64>,
-    /// Notes that nobody was told of because too many were waiting.
+    /// Notes that were dropped because too many were waiting.
     n_notes_dropped: AtomicU64,
 }
 
 struct Latest {
-    /// The last record that was told, also if nothing in it was worth telling.
+    /// The last published record, including records without events.
     seq: u64,
-    /// Everything up to here is not kept.
+    /// Events up to this id are no longer kept.
     forgotten: EventId,
     events: VecDeque<Arc<Event>>,
     namespaces: HashMap<Arc<str>, Topics>,
-    /// The topic of everything.
+    /// The topic of [`Interest::All`].
     all: Option<Arc<Topic>>,
 }
 
-/// The topics of one namespace that anybody follows.
+/// The topics of one namespace that have readers.
 #[derive(Default)]
 struct Topics {
     all: Option<Arc<Topic>>,
@@ -98,13 +99,13 @@ struct Topics {
 }
 
 impl EventLog {
-    /// A log that goes on after the record `seq`, with what is known of the records before it.
+    /// Creates a log that continues after the record `seq`. `known` contains the events of earlier records.
     pub(super) fn new(generation: u64, seq: u64, known: Vec<Event>, kept: Kept) -> Self {
         let Kept { n_max, backlog_bytes_max } = kept;
         let n_forgotten = known.len().saturating_sub(n_max);
         let forgotten = match n_forgotten.checked_sub(1).and_then(|last| known.get(last)) {
             Some(event) => event.id,
-            // Just before the first that is known: its record is known whole.
+            // Just before the first known event, because all events of its record are known.
             None => EventId {
                 seq: known.first().map_or(seq, |event| event.id.seq - 1),
                 index: u32::MAX,
@@ -125,20 +126,21 @@ impl EventLog {
         }
     }
 
-    /// Differs between a store and one restored from its backup.
+    /// The generation of the store. It changes when the store is restored from a backup.
     pub fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
 
-    /// Every note from now on, while no more than `n_max` wait to be taken. Only the first who asks gets any.
+    /// Returns all future notes of leases, for one receiver. If more than `n_max` wait, notes are dropped. Only the
+    /// first call returns a working receiver.
     pub fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
         let (sender, receiver) = mpsc::channel(n_max.max(1));
-        // Whoever comes second has a receiver that ends at once.
+        // After the first call, the receiver ends immediately.
         let _ = self.notes.set(sender);
         receiver
     }
 
-    /// How many notes wait to be taken, and how many were dropped.
+    /// Returns how many notes are waiting, and how many were dropped.
     pub fn n_notes(&self) -> (usize, u64) {
         let n_waiting = self.notes.get().map_or(0, |notes| notes.max_capacity() - notes.capacity());
         (n_waiting, self.n_notes_dropped.load(Relaxed))
@@ -152,22 +154,22 @@ impl EventLog {
         }
     }
 
-    /// Events kept for readers that come back.
+    /// The number of events kept for returning readers.
     pub fn n_kept(&self) -> usize {
         self.latest().events.len()
     }
 
-    /// Bytes of events that wait for readers.
+    /// The bytes of the events that wait for readers.
     pub fn n_backlog_bytes(&self) -> usize {
         self.backlog.n_bytes()
     }
 
-    /// A bell for one more worker.
+    /// Adds a bell for one more worker.
     pub(super) fn bell(&self) -> Bell {
         self.bells.add()
     }
 
-    /// Everything after `since` that `interest` covers; without `since`, only what is to come.
+    /// Follows the events of `interest` after `since`, or only new ones without `since`.
     pub(super) fn follow(
         self: &Arc<Self>,
         interest: Interest,
@@ -185,8 +187,8 @@ impl EventLog {
         Reader::new(self.clone(), interest, topic, bell, gap, missed)
     }
 
-    /// The latest events that are wanted and older than `before`, newest first, and the oldest event that is looked at
-    /// here: whatever is wanted and older than that is somewhere else.
+    /// Returns at most `n_max` matching events before `before`, newest first, and the id of the oldest event kept here.
+    /// Older events are only in the history.
     pub fn recent(
         &self,
         before: Option<EventId>,
@@ -201,12 +203,12 @@ impl EventLog {
         (events, oldest)
     }
 
-    /// Tells of a record's facts. Called once per record, in order.
+    /// Publishes the facts of a record. Called once per record, in order.
     pub(super) fn add(&self, journal: JournalSize, facts: impl Iterator<Item = Fact>, at_ms: i64) {
         self.tell(journal, facts, at_ms, true);
     }
 
-    /// The same of a record that another server wrote: who sends notes is that server's business.
+    /// Publishes the facts of a record that another server wrote. Sends no notes, because the other server sends them.
     pub(super) fn overhear(&self, seq: u64, facts: Vec<Fact>, at_ms: i64) {
         let journal = JournalSize { seq, folded_through: seq, ..JournalSize::default() };
         self.tell(journal, facts.into_iter(), at_ms, false);
@@ -237,8 +239,8 @@ impl EventLog {
         self.bells.ring();
     }
 
-    /// Tells of what happened meanwhile, up to the record `seq`, where nobody told it: everything after the record
-    /// `told_after` is in `told`. What happened before that and was never told is a gap to whoever reads.
+    /// Publishes the events that were missed, up to the record `seq`. `told` contains all events after the record
+    /// `told_after`. Readers get a gap in place of earlier events that were never published.
     pub(super) fn catch_up(&self, told_after: u64, seq: u64, told: Vec<Event>) {
         let mut latest = self.latest();
         if told_after > latest.seq {
@@ -256,20 +258,20 @@ impl EventLog {
         self.followed.send_replace(seq);
     }
 
-    /// The last record of which is known what happened in it.
+    /// The last record whose events were published.
     pub(super) fn told_through(&self) -> u64 {
         self.latest().seq
     }
 
-    /// Returns when this record was read, or has been told already.
+    /// Waits until this record was read or published.
     pub(super) async fn followed_to(&self, seq: u64) {
         let mut followed = self.followed.subscribe();
         let known = self.latest().seq;
-        // An error means that nothing will ever follow.
+        // An error means that this server will never follow again.
         let _ = followed.wait_for(|at| seq <= known.max(*at)).await;
     }
 
-    /// A reader is gone.
+    /// Removes the topic if this was its last reader.
     fn leave(&self, interest: &Interest, topic: &Arc<Topic>) {
         self.latest().drop_if_unread(interest, topic);
     }
@@ -280,7 +282,7 @@ impl EventLog {
 }
 
 impl Latest {
-    /// What happened up to this record will never be told.
+    /// Marks the events up to this record as lost: readers get a gap.
     fn skip(&mut self, seq: u64, bells: &Bells) {
         self.seq = seq;
         self.forgotten = EventId { seq, index: u32::MAX };
@@ -291,12 +293,12 @@ impl Latest {
         }
     }
 
-    /// No event so far is as late as this.
+    /// Returns an id later than that of every event so far.
     fn after_all(&self) -> EventId {
         EventId { seq: self.seq + 1, index: 0 }
     }
 
-    /// From where a reader goes on, and why something may be missing.
+    /// Returns why events might be missing, if they might, and the id after which a reader continues.
     fn resume(&self, generation: u64, cursor: Cursor) -> (Option<&'static str>, Option<EventId>) {
         if cursor.generation != generation {
             return (Some("the server was restored from a backup"), Some(self.forgotten));
@@ -305,7 +307,10 @@ impl Latest {
             return (Some("older events are no longer kept"), Some(self.forgotten));
         }
         let has_happened = cursor.id.seq <= self.seq;
-        (if has_happened { None } else { Some("this event has not happened") }, Some(cursor.id))
+        (
+            if has_happened { None } else { Some("this event id does not exist yet") },
+            Some(cursor.id),
+        )
     }
 
     fn publish(&self, event: &Arc<Event>, bells: &Bells) {
@@ -317,8 +322,8 @@ impl Latest {
         }
     }
 
-    /// Keeps an event, and forgets the oldest if there are too many; but what history does not have yet is known only
-    /// here, and stays until it does.
+    /// Keeps an event and drops the oldest if there are too many. Events that the history does not contain yet are kept
+    /// longer.
     fn keep(&mut self, event: Arc<Event>, n_max: usize, folded_through: u64) {
         self.events.push_back(event);
         while let Some(oldest) = self.events.front()
@@ -330,7 +335,7 @@ impl Latest {
         }
     }
 
-    /// The topic of an interest, with one more reader.
+    /// Returns the topic of an interest and adds a reader to it.
     fn topic(&mut self, interest: &Interest, backlog: &Arc<Backlog>) -> Arc<Topic> {
         let new = || Arc::new(Topic::new(backlog.clone()));
         let topic = match interest {

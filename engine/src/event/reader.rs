@@ -1,4 +1,4 @@
-//! One who watches.
+//! A reader of events.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,7 +9,7 @@ use super::topic::{Found, Topic};
 use super::{Bell, EventLog, Interest};
 use leasehold_store::Event;
 
-/// Follows a topic from some event on.
+/// Follows a topic from a given event on.
 pub struct Reader {
     log: Arc<EventLog>,
     interest: Interest,
@@ -21,12 +21,12 @@ pub struct Reader {
     missed: Option<Missed>,
 }
 
-/// What a reader is told.
+/// The next item for a reader.
 #[derive(Debug)]
 pub enum Next {
-    /// Something happened.
+    /// An event.
     Event(Arc<Event>),
-    /// Something may have happened that the reader is not told; why.
+    /// Events might be missing. Contains the reason.
     Gap(String),
 }
 
@@ -45,12 +45,12 @@ impl Reader {
         Self { log, interest, topic, number, bell, position, gap, missed }
     }
 
-    /// What comes next.
+    /// Waits for the next item.
     pub async fn next(&mut self) -> Next {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The same, for streams.
+    /// Does the same as [`Reader::next`], for streams.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next> {
         if let Some(gap) = self.gap.take() {
             return Poll::Ready(Next::Gap(gap));

@@ -1,4 +1,4 @@
-//! What is known of earlier records: read by a start, begun anew after a restore, and handed to a history.
+//! Fills the event log with the events of earlier records: at startup, after a restore, and for the history.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -6,17 +6,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::EventLog;
 use leasehold_store::{Event, EventId};
 
-/// What happened after one record and up to another.
+/// The events after one record, up to another.
 pub struct Since {
     pub generation: u64,
-    /// What happened before is not known here any more.
+    /// Events up to this record are no longer kept here.
     pub after: u64,
     pub through: u64,
     pub events: Vec<Arc<Event>>,
 }
 
 impl EventLog {
-    /// What is known of the records up to this one, when nobody reads yet.
+    /// Adds the events up to the record `seq` before there are any readers.
     pub(crate) fn recall(&self, told_after: u64, seq: u64, told: Vec<Event>) {
         let mut latest = self.latest();
         latest.seq = seq;
@@ -26,9 +26,9 @@ impl EventLog {
         }
     }
 
-    /// The store is of another generation: nothing that happened in the one before belongs to it, and its records may
-    /// have the numbers of others.
-    pub(crate) fn begin_anew(&self, generation: u64, told_after: u64) {
+    /// Starts over because the store has another generation. Events of the previous generation do not belong to it, and
+    /// its records can reuse their numbers.
+    pub(crate) fn start_over(&self, generation: u64, told_after: u64) {
         let mut latest = self.latest();
         if self.generation.swap(generation, Relaxed) != generation {
             latest.skip(told_after, &self.bells);
@@ -37,7 +37,7 @@ impl EventLog {
         self.bells.ring();
     }
 
-    /// What is known of the records after this one, for a history.
+    /// Returns the events after this record, for the history.
     pub fn since(&self, seq: u64) -> Since {
         let latest = self.latest();
         let after = seq.max(latest.forgotten.seq.min(latest.seq));
@@ -47,7 +47,7 @@ impl EventLog {
         Since { generation, after, through: latest.seq, events }
     }
 
-    /// Everything up to this record is in history: it need not be kept here.
+    /// Notes that the history contains all events up to this record, so they need not be kept here.
     pub(crate) fn is_in_history(&self, through: u64) {
         self.in_history.store(through, Relaxed);
     }

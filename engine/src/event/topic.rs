@@ -1,4 +1,4 @@
-//! Those who follow one namespace or one lock, and what they have not read yet.
+//! The readers of one namespace or one lock, and the events they have not read yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,12 +10,13 @@ use super::backlog::Backlog;
 use super::bell::Bells;
 use leasehold_store::Event;
 
-/// How many events a reader may be behind before it misses some.
+/// Maximum number of events a reader can be behind before it misses some.
 const LAG_MAX: usize = 4096;
-/// How many events a reader can be behind, however many bytes other topics have, as long as the budget is not used up.
+/// Number of events a reader can always be behind while the budget is not used up, however many bytes other topics
+/// have.
 const LAG_MIN: usize = 1;
 
-/// One namespace or one lock that somebody follows.
+/// One namespace or one lock that has readers.
 pub(super) struct Topic {
     state: Mutex<State>,
     backlog: Arc<Backlog>,
@@ -23,27 +24,27 @@ pub(super) struct Topic {
 
 #[derive(Default)]
 struct State {
-    /// Counts events from when the topic was first followed; this many are no longer there.
+    /// The number of dropped events. Positions count from when the topic got its first reader.
     n_dropped: u64,
     events: VecDeque<Arc<Event>>,
-    /// The bytes of these events.
+    /// The size of `events` in bytes.
     n_bytes: usize,
     n_readers: usize,
     n_asleep: usize,
     next_reader: u64,
     /// Readers that have read everything, by the bell of their worker.
     asleep: HashMap<usize, HashMap<u64, Waker>>,
-    /// Those there is news for, until their worker wakes them.
+    /// Readers with news that their worker has yet to wake.
     called: HashMap<usize, Vec<(u64, Waker)>>,
 }
 
-/// What a reader finds at its position.
+/// The state at a reader's position.
 pub(super) enum Found {
-    /// This event.
+    /// The next event.
     Event(Arc<Event>),
-    /// So many events are no longer there.
+    /// This many events were dropped.
     Missed(u64),
-    /// Nothing yet.
+    /// There is no event yet.
     Nothing,
 }
 
@@ -53,26 +54,26 @@ impl Topic {
         Self { state: Mutex::default(), backlog }
     }
 
-    /// One more reader.
+    /// Adds a reader.
     pub(super) fn join(&self) {
         self.state().n_readers += 1;
     }
 
-    /// One reader less; `true` if none is left.
+    /// Removes a reader. Returns whether it was the last one.
     pub(super) fn leave(&self) -> bool {
         let mut state = self.state();
         state.n_readers -= 1;
         state.n_readers == 0
     }
 
-    /// A number for a reader, and the position of what comes next.
+    /// Returns a number for a new reader, and its start position.
     pub(super) fn enter(&self) -> (u64, u64) {
         let mut state = self.state();
         state.next_reader += 1;
         (state.next_reader, state.n_dropped + state.events.len() as u64)
     }
 
-    /// Adds an event, and has the workers of all who sleep wake them.
+    /// Adds an event and schedules waking the sleeping readers.
     pub(super) fn push(self: &Arc<Self>, event: &Arc<Event>, bells: &Bells) {
         let mut state = self.state();
         let n_more = Backlog::weight(event);
@@ -93,7 +94,7 @@ impl Topic {
         self.call_all(&mut state, bells);
     }
 
-    /// At least one event will never be told: every reader is to know that it missed something.
+    /// Counts an event that will never be published, so that every reader gets a gap.
     pub(super) fn skip(self: &Arc<Self>, bells: &Bells) {
         let mut state = self.state();
         state.n_dropped += 1;
@@ -111,7 +112,7 @@ impl Topic {
         state.n_asleep = 0;
     }
 
-    /// What is at `position`; if nothing is there yet, `waker` is woken when something is.
+    /// Returns the state at `position`. If there is no event yet, registers `waker` to be woken when one is added.
     pub(super) fn find(&self, position: u64, bell: usize, reader: u64, waker: &Waker) -> Found {
         let mut state = self.state();
         if position < state.n_dropped {
@@ -125,13 +126,13 @@ impl Topic {
             state.n_asleep += 1;
         }
         if state.n_asleep == state.n_readers {
-            // Everybody has read everything.
+            // All readers have read all events.
             state.clear(&self.backlog);
         }
         Found::Nothing
     }
 
-    /// The reader does not want to be woken any more.
+    /// Removes a sleeping reader.
     pub(super) fn forget(&self, bell: usize, reader: u64) {
         let mut state = self.state();
         let asleep = state.asleep.get_mut(&bell).and_then(|asleep| asleep.remove(&reader));
@@ -141,7 +142,7 @@ impl Topic {
         }
     }
 
-    /// Wakes all who sleep by this bell.
+    /// Wakes all sleeping readers of this bell.
     pub(super) fn wake(&self, bell: usize) {
         let called = self.state().called.remove(&bell).unwrap_or_default();
         called.into_iter().for_each(|(_, waker)| waker.wake());
@@ -153,7 +154,7 @@ impl Topic {
 }
 
 impl State {
-    /// `false`: there is none.
+    /// Drops the oldest event; returns `false` if there was none.
     fn drop_oldest(&mut self, backlog: &Backlog) -> bool {
         let Some(event) = self.events.pop_front() else { return false };
         let n_bytes = Backlog::weight(&event);

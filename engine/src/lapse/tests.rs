@@ -1,4 +1,4 @@
-//! A server whose shared store is silent ends its waits, and its waiters keep their places.
+//! Tests that a server whose shared store is silent ends its waits, and that its waiters keep their places.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,9 +17,11 @@ use tokio::sync::oneshot::{Receiver, channel};
 use super::has_lapsed;
 use crate::Options;
 use crate::ask::{Question, Reply};
+use crate::durability::Durability;
+use crate::error::Error;
 use crate::event::EventLog;
 use crate::mailbox::{Answered, ReplyTo, Told};
-use crate::message::{Asked, Error};
+use crate::message::Asked;
 use crate::metrics::{Book, EngineMetrics};
 use crate::rounds::Work;
 use crate::shared::Shared;
@@ -30,7 +32,7 @@ use leasehold_store::{self as store, Draft, JournalSize, Loaded, Permit, Store};
 /// How many seconds a waiter keeps its place (`resume_park_max`).
 const STAY: u64 = 60;
 
-/// A store that others can take over, and that does not answer while it is mute.
+/// A shared store that does not answer while it is mute.
 struct MuteStore {
     inner: MemoryStore,
     is_mute: Arc<AtomicBool>,
@@ -88,7 +90,7 @@ impl Store for MuteStore {
     }
 }
 
-/// A leader whose rounds are the test's.
+/// A leader whose rounds the test runs.
 struct Leader {
     writer: Writer,
     clock: Arc<FakeClock>,
@@ -110,12 +112,13 @@ impl Leader {
             (Box::new(store) as _, 1),
             Arc::new(EngineMetrics::register(&mut Book::default(), &[])),
         );
-        let writer =
-            Writer::new(options, seat, loaded.machine, lock_clock, shared, events, metrics);
-        Self { writer: writer.remote(), clock, is_mute }
+        let how = (options, Durability::Shared);
+        let writer = Writer::new(how, seat, loaded.machine, lock_clock, shared, events, metrics);
+        Self { writer, clock, is_mute }
     }
 
-    /// A holder for 10 seconds, and so many who wait: all but the last can repeat their requests.
+    /// Creates a leader with a lock that one client holds for 10 seconds and `n` clients wait for. All but the last
+    /// waiter can repeat their requests.
     fn waited_for(tick: Duration, record_bytes_max: usize, n: usize) -> (Self, Vec<Waiting>) {
         let mut leader = Self::new(tick, record_bytes_max);
         let holder = Acquire { ttl: Some(Span::from_secs(10)), ..acquire("holder", Wait::No) };
@@ -153,7 +156,7 @@ impl Leader {
         self.round();
     }
 
-    /// The store does not answer for so many seconds, of which this is done in the first.
+    /// Silences the store for this many seconds. Calls `first` in the first of them.
     fn is_silent(&mut self, seconds: u64, first: impl FnOnce(&mut Self)) {
         self.is_mute.store(true, Relaxed);
         first(self);
@@ -161,7 +164,7 @@ impl Leader {
             self.pass(1);
         }
         self.is_mute.store(false, Relaxed);
-        // Until nothing is left to do.
+        // Runs rounds until nothing is left to do.
         for _ in 0..100 {
             self.round();
         }
@@ -175,7 +178,7 @@ impl Leader {
         self.lock().holders.iter().map(|holder| holder.owner.instance.to_string()).collect()
     }
 
-    /// Those in the queue, and whether all of them are parked.
+    /// Returns the queue, and whether all its waiters are parked.
     fn queue(&self) -> (Vec<String>, bool) {
         let queue = self.lock().queue;
         let names = queue.iter().map(|waiter| waiter.owner.instance.to_string()).collect();
@@ -183,7 +186,7 @@ impl Leader {
     }
 }
 
-/// An answer to come.
+/// A pending answer.
 struct Waiting(Receiver<Answered>);
 
 impl Waiting {
@@ -235,7 +238,7 @@ fn a_leader_lapses_when_its_lease_has_passed_without_a_confirmation() {
 
 #[test]
 fn waiters_keep_their_places_if_the_holder_expires_while_the_store_is_silent() {
-    // Whether or not a record is held when the waits end.
+    // Tests with and without a held record when the waits end.
     for tick in [OFTEN, NEVER] {
         let (mut leader, waiting) = Leader::waited_for(tick, usize::MAX, 4);
         leader.is_silent(20, |_| ());
@@ -251,7 +254,8 @@ fn waiters_keep_their_places_if_the_holder_expires_while_the_store_is_silent() {
     }
 }
 
-/// The lock is released and the first waiter is granted it, in a record of which it is not known whether it is durable.
+/// Releases the lock while the store is silent. The record that grants it to the first waiter is not known to be
+/// durable.
 fn released_in_silence() -> Result<Leader, String> {
     let (mut leader, waiting) = Leader::waited_for(OFTEN, usize::MAX, 4);
     leader.is_silent(5, |leader| {
@@ -278,7 +282,7 @@ fn what_was_granted_in_silence_is_kept_for_a_client_that_returns() {
 }
 
 #[test]
-fn what_was_granted_in_silence_is_given_back_if_no_client_returns() {
+fn a_lease_granted_in_silence_is_released_if_its_client_does_not_return() {
     let mut leader = released_in_silence().expect("it is kept");
     leader.pass(STAY - 2);
     assert_eq!(leader.holders(), ["w0"]);
@@ -295,7 +299,7 @@ fn however_many_wait_no_record_is_too_long() {
     assert_eq!((leader.holders(), leader.queue()), (vec![], (names(0..500), true)));
 }
 
-/// Waits and reads that arrive after the leader has lapsed.
+/// Sends waits and reads after the leader has lapsed.
 fn asked_in_silence(tick: Duration) -> Result<(), String> {
     let (mut leader, _waiting) = Leader::waited_for(tick, usize::MAX, 3);
     leader.is_mute.store(true, Relaxed);
@@ -326,7 +330,7 @@ fn asked_in_silence(tick: Duration) -> Result<(), String> {
 
 #[test]
 fn requests_after_the_leader_has_lapsed_are_refused_immediately() {
-    // Whether or not a record is held.
+    // Tests with and without a held record.
     for tick in [OFTEN, NEVER] {
         asked_in_silence(tick).expect("refused, without an effect");
     }

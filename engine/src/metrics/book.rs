@@ -1,4 +1,4 @@
-//! The registry, and what is in it: an empty family is not written, but has a name all the same.
+//! A metrics registry that also knows the names of metrics without values, which the text format omits.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-/// A registry that knows the names in it.
+/// A registry that knows the names of its metrics.
 #[derive(Default)]
 pub struct Book {
     registry: Registry,
@@ -15,7 +15,7 @@ pub struct Book {
 }
 
 impl Book {
-    /// Adds a metric. The name of a counter goes without `_total`, that of an info without `_info`.
+    /// Adds a metric. Its `name` is without the suffix `_total` of a counter or `_info` of an info metric.
     pub fn add(
         &mut self,
         name: impl Into<String>,
@@ -32,12 +32,12 @@ impl Book {
         self.registry.register(name, help, metric);
     }
 
-    /// What every metric is called by those who read it.
+    /// Returns the full name of each metric, as scrapers see it.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// Everything in it, as OpenMetrics without its end.
+    /// Appends all metrics in the OpenMetrics format, without the final `# EOF`.
     pub fn write(&self, text: &mut String) {
         // Writing to a string cannot fail.
         let _ = encode_registry(text, &self.registry);

@@ -1,4 +1,4 @@
-//! What is counted of a server that shares its store with others. Nothing is shown of one that does not.
+//! Metrics of a server that is part of a cluster. Other servers do not have them.
 
 use std::time::Duration;
 
@@ -26,61 +26,62 @@ struct OutcomeLabel {
     outcome: &'static str,
 }
 
-/// A gauge that is shown once it has a value.
-type Shown = Family<NoLabels, Gauge>;
+/// A gauge that is shown only once it has a value.
+type OptionalGauge = Family<NoLabels, Gauge>;
 
-/// What became of the seat.
+/// A change of leadership.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// This server took it.
+    /// This server became the leader.
     Taken,
-    /// Another took it, or it ran out.
+    /// Another server took over, or the leader's lease expired.
     Lost,
-    /// This server handed over, because the others could not reach it.
+    /// This leader handed over because other servers could not reach it.
     HandedOver,
 }
 
-/// What became of a record of which it was not known at once whether it is durable.
+/// How a journal record of unknown outcome was resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resolved {
-    /// It is.
+    /// The record is durable.
     Durable,
-    /// It is not, or another server goes on and knows.
+    /// The record is lost, or another server took over and knows its outcome.
     Lost,
-    /// Those who asked for it were told that nobody knows.
+    /// The clients were told that the outcome is unknown.
     Told,
 }
 
-/// Buckets from 50 microseconds up, in seconds, doubling to about half a minute.
+/// Buckets in seconds: 50 microseconds, doubling up to about half a minute.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.000_05, 2.0, 20))
 }
 
-/// All of it.
+/// The metrics of a cluster member.
 pub struct ClusterMetrics {
     role: Family<RoleLabel, Gauge>,
-    epoch: Shown,
+    epoch: OptionalGauge,
     changes: Family<ChangeLabel, Counter>,
-    nodes: Shown,
-    lag: Shown,
-    behind: Shown,
-    seen: Shown,
+    nodes: OptionalGauge,
+    lag: OptionalGauge,
+    behind: OptionalGauge,
+    seen: OptionalGauge,
     confirms: Family<NoLabels, Histogram, fn() -> Histogram>,
     unknowns: Family<OutcomeLabel, Counter>,
-    kept: Shown,
-    unreached: Shown,
-    unreached_by: Shown,
-    snapshot: Shown,
-    etcd: [Shown; ETCD.len()],
+    kept: OptionalGauge,
+    unreached: OptionalGauge,
+    unreached_by: OptionalGauge,
+    snapshot: OptionalGauge,
+    space: [OptionalGauge; SPACE.len()],
 }
 
-/// What is known of etcd, in the order of [`ClusterMetrics::etcd`].
-const ETCD: [(&str, &str); 5] = [
-    ("bytes", "Bytes of etcd's file, of the member that has most"),
-    ("bytes_in_use", "Bytes of etcd's file that are in use, of the member that has most"),
-    ("quota_bytes", "Bytes etcd may use, of the member that may use least"),
-    ("alarms", "Alarms of etcd's members"),
-    ("silent_members", "Members of etcd that did not answer this server when it last looked"),
+/// Name and description of the gauges in [`ClusterMetrics::space`], in the same order. They are named after the first
+/// shared store, because dashboards use these names.
+const SPACE: [(&str, &str); 5] = [
+    ("leasehold_etcd_bytes", "Bytes of the largest database file of an etcd member"),
+    ("leasehold_etcd_bytes_in_use", "Bytes in use in the database file of the fullest etcd member"),
+    ("leasehold_etcd_quota_bytes", "Bytes that etcd can use: the smallest quota of a member"),
+    ("leasehold_etcd_alarms", "Alarms of etcd members"),
+    ("leasehold_etcd_silent_members", "etcd members that did not respond to the last check"),
 ];
 
 impl ClusterMetrics {
@@ -99,42 +100,43 @@ impl ClusterMetrics {
             unreached: Family::default(),
             unreached_by: Family::default(),
             snapshot: Family::default(),
-            etcd: Default::default(),
+            space: Default::default(),
         };
-        let about = "Whether this server leads those that share its store, or follows";
+        let about = "Whether this server is the leader of its cluster, or a follower";
         r.add("leasehold_cluster_role", about, this.role.clone());
-        let about = "How often the leader has changed, as of the last record this server wrote";
+        let about = "Leader changes, as of the last record that this server wrote";
         r.add("leasehold_cluster_epoch", about, this.epoch.clone());
         let about =
-            "How often this server became leader, lost the lead, and handed over as unreachable";
+            "How often this server became leader, lost leadership, and handed over as unreachable";
         r.add("leasehold_cluster_changes", about, this.changes.clone());
-        let about = "Servers that share the store and were there when this one last looked";
+        let about = "Servers of the cluster at the last check";
         r.add("leasehold_cluster_nodes", about, this.nodes.clone());
-        let about = "Records that this server knows of and has not read yet";
+        let about = "Records that this server has not read yet";
         r.add("leasehold_cluster_lag_records", about, this.lag.clone());
-        let about = "Since this server had read everything there was";
+        let about = "Time since this server had read all records";
         r.add("leasehold_cluster_lag_seconds", about, this.behind.clone());
-        let about = "Since etcd last answered this server what it needs to lead or to follow";
+        let about =
+            "Time since the last response of the store that this server needs to lead or follow";
         r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
-        let about = "Asking etcd whether what this server knows is still all there is";
+        let about = "Time to confirm with the store that this server has read all records";
         r.add("leasehold_cluster_confirm_seconds", about, this.confirms.clone());
-        let about = "Records whose fate was not known at once, by what became of them";
+        let about = "Records with an unknown outcome, by their final outcome";
         r.add("leasehold_cluster_unknowns", about, this.unknowns.clone());
-        let about = "Since etcd last took a keep-alive of this server's lead";
+        let about = "Time since the store last accepted a renewal of the leader key";
         r.add("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
-        let about = "Since this follower last reached the leader; only while it cannot";
+        let about = "Time since this follower last reached the leader; only while it cannot";
         r.add("leasehold_cluster_unreached_seconds", about, this.unreached.clone());
         let about = "Servers that report that they cannot reach this leader";
         r.add("leasehold_cluster_unreached_by", about, this.unreached_by.clone());
-        let about = "How old what the latest snapshot has is";
+        let about = "Age of the data in the latest snapshot";
         r.add("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
-        for (gauge, (name, about)) in this.etcd.iter().zip(ETCD) {
-            r.add(format!("leasehold_etcd_{name}"), about, gauge.clone());
+        for (gauge, (name, about)) in this.space.iter().zip(SPACE) {
+            r.add(name, about, gauge.clone());
         }
         this
     }
 
-    /// This server leads, in this epoch, or follows.
+    /// Records that this server leads in this epoch, or follows.
     pub(crate) fn leads(&self, epoch: Option<u64>) {
         self.is(epoch.is_some(), epoch.is_none());
         if let Some(epoch) = epoch {
@@ -142,7 +144,7 @@ impl ClusterMetrics {
         }
     }
 
-    /// This server leads as far as it knows, but etcd does not say so: it neither leads nor follows anybody.
+    /// Records that the store does not confirm this leader, so it neither leads nor follows.
     pub(crate) fn is_unconfirmed(&self) {
         self.is(false, false);
     }
@@ -159,7 +161,7 @@ impl ClusterMetrics {
         epoch.and_then(|epoch| u64::try_from(epoch).ok())
     }
 
-    /// So many servers share the store.
+    /// Records how many servers share the store.
     pub fn has_nodes(&self, n: usize) {
         self.nodes.get_or_create(&[]).set(n as i64);
     }
@@ -186,12 +188,12 @@ impl ClusterMetrics {
         self.unknowns.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// What is looked up only when somebody asks.
+    /// Updates the gauges that are computed only when metrics are read.
     pub(crate) fn observe(&self, pulse: &Pulse, room: Room, wall_ms: i64) {
-        let show = |gauge: &Shown, value: u64| {
+        let show = |gauge: &OptionalGauge, value: u64| {
             gauge.get_or_create(&[]).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
-        let seconds = |gauge: &Shown, age: Option<Duration>| match age {
+        let seconds = |gauge: &OptionalGauge, age: Option<Duration>| match age {
             Some(age) => show(gauge, age.as_secs()),
             None => gauge.clear(),
         };
@@ -209,7 +211,7 @@ impl ClusterMetrics {
         if room.quota > 0 {
             let Room { n_bytes, n_bytes_in_use, quota, n_alarms, n_silent, .. } = room;
             let known = [n_bytes, n_bytes_in_use, quota, n_alarms, n_silent];
-            self.etcd.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
+            self.space.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
         }
     }
 }

@@ -14,7 +14,7 @@ const SHOWN: [(&str, &str); 3] = [
     ("leasehold_disk_free_bytes", "Bytes free on the disk of the data directory"),
     (
         "leasehold_disk_reserve_bytes",
-        "Bytes of disk space set aside for renewals, releases and expiries",
+        "Bytes of disk space reserved for renewals, releases and expiries",
     ),
     ("leasehold_disk_low", "1 while acquires are refused because disk space is low"),
 ];

@@ -23,10 +23,10 @@ impl Known {
         };
         let help = "Locks held, waited for or remembered";
         book.add("leasehold_locks", help, this.locks.clone());
-        book.add("leasehold_idle_locks", "Locks that nobody uses", this.idle.clone());
+        book.add("leasehold_idle_locks", "Unused locks", this.idle.clone());
         let help = "Ended leases that are remembered";
         book.add("leasehold_ended_leases", help, this.ended.clone());
-        let help = "Events kept for readers that come back";
+        let help = "Events kept for readers that reconnect";
         book.add("leasehold_kept_events", help, this.events.clone());
         this
     }

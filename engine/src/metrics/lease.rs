@@ -1,4 +1,4 @@
-//! What happens to leases: how long they wait and hold, and what is worth a note.
+//! Metrics of leases: how long clients wait for and hold locks, and notes.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use prometheus_client::metrics::family::Family;
 use super::Book;
 use super::timing::{Scale, Shown, Timing, Unit};
 
-/// How a wait for a lock can end.
+/// The ways a wait for a lock can end.
 const WAITED: [&str; 2] = ["granted", "ended"];
 
-/// How the time with a lock can end.
+/// The ways a lease can end.
 const ENDINGS: [(Ending, &str); 3] =
     [(Ending::Released, "released"), (Ending::Expired, "expired"), (Ending::Revoked, "revoked")];
 
-/// What can be noted of a lease.
+/// The kinds of notes.
 const NOTES: [(Note, &str); 3] = [
     (Note::HeldLong, "held_long"),
     (Note::WaitedLong, "waited_long"),
@@ -29,11 +29,11 @@ struct NoteLabel {
     note: &'static str,
 }
 
-/// What is counted of leases.
+/// The counters and timings of leases.
 pub struct Leases {
-    /// Of those who got their lock, and of those who left the queue without it.
+    /// Wait times of clients that got the lock, and of those that left the queue without it.
     waited: [Timing; 2],
-    /// By how it ended.
+    /// Hold times, by how the lease ended.
     held: [Timing; 3],
     expired: Counter,
     notes: [Counter; 3],
@@ -48,12 +48,12 @@ impl Leases {
             expired: Counter::default(),
             notes: NOTES.map(|(_, note)| notes.get_or_create(&NoteLabel { note }).clone()),
         };
-        let help = "How long leases waited for their lock, by whether they got it";
+        let help = "How long leases waited for their lock, by outcome";
         let series = WAITED.iter().zip(&this.waited);
         let series = series.map(|(result, timing)| (vec![("result", *result)], timing.clone()));
         let shown = Shown { unit: Unit::Seconds, series: series.collect() };
         book.add("leasehold_wait_seconds", help, shown);
-        let help = "How long leases held their lock, by how that ended";
+        let help = "How long leases held their lock, by ending";
         let series = ENDINGS.iter().zip(&this.held);
         let series = series.map(|((_, ended), timing)| (vec![("ended", *ended)], timing.clone()));
         let shown = Shown { unit: Unit::Seconds, series: series.collect() };
@@ -64,7 +64,7 @@ impl Leases {
         this
     }
 
-    /// Something happened to a lease.
+    /// Counts a fact.
     pub(crate) fn count(&self, fact: &Fact) {
         let time = |span: Span| Duration::from_nanos(span.as_nanos());
         match fact.what {

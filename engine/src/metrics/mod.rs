@@ -1,6 +1,6 @@
-//! What the engine counts. The server shows it in `/metrics`, beside what it counts itself.
+//! The engine's metrics. The server shows them in `/metrics` together with its own.
 //!
-//! No lock names: there may be millions.
+//! They contain no lock names, because there can be millions.
 
 mod book;
 mod cluster;
@@ -32,7 +32,7 @@ pub use refusal::Refusals;
 use timing::Scale;
 pub use timing::{Shown, Timing};
 
-/// Tells the results of something apart.
+/// The label that separates operations by result.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 pub struct ResultLabel {
     /// The result, such as `success`.
@@ -44,20 +44,20 @@ struct DialectLabel {
     dialect: String,
 }
 
-/// For what is there once or not at all.
+/// The label set of a metric without labels.
 pub type NoLabels = [(&'static str, &'static str); 0];
 
-/// Everything that the engine counts.
+/// All metrics of the engine.
 pub struct EngineMetrics {
     /// Operations on locks.
     pub ops: Ops,
-    /// What happens to leases.
+    /// Waits, hold times and notes.
     pub leases: Leases,
-    /// Requests that met a limit.
+    /// Requests refused because of a limit.
     pub refusals: Refusals,
-    /// The part of a server that shares its store.
+    /// Cluster membership.
     pub cluster: ClusterMetrics,
-    /// What the server remembers.
+    /// Numbers of remembered locks, leases and events.
     pub known: Known,
     /// Locks that are held.
     pub locks_held: Gauge,
@@ -65,33 +65,33 @@ pub struct EngineMetrics {
     pub leases_held: Gauge,
     /// Waiting leases.
     pub n_waiting: Gauge,
-    /// Locks that are free though a group waits for them.
+    /// Free locks that a waiting group needs together with locks that are still held.
     pub n_convoys: Gauge,
     /// Namespaces.
     pub n_namespaces: Gauge,
-    /// What has a budget in bytes: metadata, names, requests, queues and ended leases.
+    /// Bytes of what has a budget: metadata, names, requests, queues and ended leases.
     pub bytes: [Gauge; 5],
-    /// Requests that wait for their turn.
+    /// Queued requests.
     pub queue_depth: Gauge<i64, AtomicI64>,
-    /// Journal records that are not trimmed yet.
+    /// Journal records that are not deleted yet.
     pub journal_records: Gauge,
-    /// Bytes of records since the start.
+    /// Bytes of journal records written since the start.
     pub journal_written: Counter<u64, AtomicU64>,
-    /// Bytes of records that are not in the tables yet.
+    /// Bytes of journal records that are not folded into the tables yet.
     pub journal_bytes: Gauge,
-    /// Folds of the journal that failed.
+    /// Failed folds of the journal.
     pub fold_failures: Counter,
-    /// From a batch being applied to its record being durable.
+    /// Time from applying a batch to its record being durable.
     pub commit_latency: Timing,
-    /// Requests per record.
+    /// Requests per journal record.
     pub batch_size: Histogram,
     n_sessions: Vec<(Dialect, Gauge)>,
     disk: DiskMetrics,
 }
 
 impl EngineMetrics {
-    /// Everything at zero. Adds to the book what has a place of its own there; whoever shows the single gauges adds
-    /// these. `dialects` names the dialects whose sessions are counted.
+    /// Creates the metrics with zero values, and registers those that the server does not show itself. `dialects` names
+    /// the dialects whose sessions are counted.
     pub fn register(book: &mut Book, dialects: &[(Dialect, String)]) -> Self {
         Self {
             ops: Ops::register(book),
@@ -135,14 +135,14 @@ impl EngineMetrics {
         self.journal_written.inc_by(journal.n_bytes_written.saturating_sub(known));
     }
 
-    /// How many sessions each dialect has, to be called when one has begun or ended.
+    /// Updates the number of sessions per dialect, after one was opened or ended.
     pub(crate) fn observe_sessions(&self, n_sessions: impl Fn(Dialect) -> usize) {
         for (dialect, gauge) in &self.n_sessions {
             gauge.set(n_sessions(*dialect) as i64);
         }
     }
 
-    /// What is looked up only when somebody asks.
+    /// Updates the gauges that are computed only when metrics are read.
     pub fn observe_health(&self, health: &Health, wall_ms: i64) {
         self.cluster.observe(health.pulse(), health.room(), wall_ms);
         self.disk.observe(health.disk());
@@ -152,7 +152,7 @@ impl EngineMetrics {
     }
 }
 
-/// How many sessions each dialect has.
+/// Registers a gauge of sessions for each dialect.
 fn sessions_of_each(book: &mut Book, dialects: &[(Dialect, String)]) -> Vec<(Dialect, Gauge)> {
     let family = Family::<DialectLabel, Gauge>::default();
     book.add("leasehold_sessions", "Sessions, by dialect", family.clone());

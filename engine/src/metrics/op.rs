@@ -1,4 +1,4 @@
-//! What is asked of locks: how often, with which result, and how long it took.
+//! Metrics of operations on locks: how often, with which result, and how long they took.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use super::timing::{Scale, Shown, Timing, Unit};
 use super::{Book, ResultLabel};
 
-/// An operation that is counted.
+/// A counted operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the commands of the same names")]
 pub enum Op {
@@ -47,10 +47,10 @@ struct OpLabel {
     op: &'static str,
 }
 
-/// What is counted of each operation, in the order of [`OPS`].
+/// The results of each operation, in the order of [`OPS`].
 pub struct Ops([Results; 3]);
 
-/// One of the counters by result, resolved once so that counting is one addition.
+/// The counters of one operation. They are looked up once, so that counting is one addition.
 struct Results {
     success: Counter,
     fail: Counter,
@@ -64,7 +64,7 @@ impl Ops {
         Self(results(book))
     }
 
-    /// How often a lock was granted since the start.
+    /// The number of granted requests since the start.
     pub fn n_granted(&self) -> u64 {
         self.of(Some(Op::Acquire)).map_or(0, |acquire| acquire.success.get())
     }
@@ -76,7 +76,7 @@ impl Ops {
         }
     }
 
-    /// It was refused before the engine was asked.
+    /// Counts a request that was refused before it was applied.
     #[inline]
     pub fn failed(&self, op: Option<Op>) {
         if let Some(results) = self.of(op) {
@@ -100,12 +100,12 @@ impl Ops {
     }
 }
 
-/// The counters and timings of each operation.
+/// Registers the counters and timings of each operation.
 fn results(book: &mut Book) -> [Results; 3] {
     let db_busy = Family::<OpLabel, Counter>::default();
     let results = OPS.map(|(_, op)| {
         let totals = Family::<ResultLabel, Counter>::default();
-        let help = format!("How often a lock was asked to {op}, by result");
+        let help = format!("Requests to {op} a lock, by result");
         book.add(format!("lock_{op}"), help, totals.clone());
         let counter = |result| totals.get_or_create(&ResultLabel { result }).clone();
         Results {
@@ -120,10 +120,10 @@ fn results(book: &mut Book) -> [Results; 3] {
         let all = OPS.iter().zip(&results);
         all.map(|((_, op), results)| (vec![("op", *op)], results.latency.clone())).collect()
     };
-    let help = "From question to answer, waiting included, in milliseconds";
+    let help = "Response time in milliseconds, including waiting";
     let shown = Shown { unit: Unit::Milliseconds, series: series() };
     book.add("lock_op_latency_ms", help, shown);
-    let help = "From question to answer, waiting included";
+    let help = "Response time, including waiting";
     book.add("leasehold_op_seconds", help, Shown { unit: Unit::Seconds, series: series() });
     book.add("lock_db_busy", "Refused because another process held the database", db_busy);
     results

@@ -1,4 +1,4 @@
-//! Counts requests that met a limit, by its setting.
+//! Counts requests that were refused because of a limit, by the limit's setting.
 
 use leasehold_core::Rejection;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,7 +12,7 @@ struct LimitLabel {
     limit: &'static str,
 }
 
-/// Requests that met a limit.
+/// The counter of refused requests, by setting.
 #[derive(Clone)]
 pub struct Refusals(Family<LimitLabel, Counter>);
 
@@ -24,12 +24,12 @@ impl Refusals {
         Self(refusals)
     }
 
-    /// A request met the limit of this setting.
+    /// Counts a request refused by this setting's limit.
     pub fn count(&self, limit: &'static str) {
         self.0.get_or_create(&LimitLabel { limit }).inc();
     }
 
-    /// The same, if a limit was the reason of this rejection.
+    /// Counts a rejected request, if a limit was the reason.
     pub(crate) fn count_rejection(&self, rejection: &Rejection) {
         match rejection {
             Rejection::Limit(exceeded) => self.count(exceeded.limit.setting()),

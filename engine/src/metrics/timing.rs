@@ -1,7 +1,7 @@
-//! How long things take: histograms whose bounds grow by powers of two.
+//! Timings: histograms whose bounds grow by powers of two.
 //!
-//! Adding to one takes a division and two additions, without a lock. One timing can be shown in several units: the
-//! documents prescribe milliseconds for a name, and Prometheus wants seconds.
+//! An observation takes a division and two additions, without a lock. A timing can be shown in several units, because
+//! the documents prescribe milliseconds for one metric and Prometheus recommends seconds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// The bounds of a histogram: `n` of them, the first at `first`, each so many doublings above the one before.
+/// The bounds of a histogram: `n` bounds starting at `first`. Each is `n_doublings` doublings above the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     pub first: Duration,
@@ -25,7 +25,7 @@ impl Scale {
     /// Leases and waits: a millisecond to 4.6 hours.
     pub(crate) const LEASE: Self = Self { first: Duration::from_millis(1), n_doublings: 2, n: 13 };
 
-    /// The first bound that is not below `time`; `n` if there is none.
+    /// Returns the index of the first bound that is not below `time`, or `n` if all are.
     fn place(self, time: Duration) -> usize {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let beyond = nanos.saturating_sub(1) / self.first.as_nanos() as u64;
@@ -40,34 +40,35 @@ impl Scale {
 
 /// A histogram. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Timing(Arc<Inner>);
+pub struct Timing(Arc<Buckets>);
 
 #[derive(Debug)]
-struct Inner {
+struct Buckets {
     scale: Scale,
-    /// The last is for what is beyond all bounds.
+    /// The last counter is for times beyond all bounds.
     counts: Box<[AtomicU64]>,
-    /// In seconds, as the bits of a float: the time all leases were held soon takes more nanoseconds than fit.
+    /// The sum in seconds, as the bits of a float. In nanoseconds, the total hold time of all leases would soon
+    /// overflow.
     sum: AtomicU64,
 }
 
 impl Timing {
     pub(crate) fn new(scale: Scale) -> Self {
         let counts = (0..=scale.n).map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Inner { scale, counts, sum: AtomicU64::new(0) }))
+        Self(Arc::new(Buckets { scale, counts, sum: AtomicU64::new(0) }))
     }
 
-    /// It took this long.
+    /// Adds a time.
     pub fn observe(&self, time: Duration) {
-        let Inner { scale, counts, sum } = &*self.0;
+        let Buckets { scale, counts, sum } = &*self.0;
         counts[scale.place(time)].fetch_add(1, Relaxed);
         let add = |bits| Some((f64::from_bits(bits) + time.as_secs_f64()).to_bits());
-        // It always has an answer, so this cannot fail.
+        // The update function never returns `None`, so this cannot fail.
         let _ = sum.fetch_update(Relaxed, Relaxed, add);
     }
 
     fn encode(&self, mut encoder: MetricEncoder<'_>, unit: Unit) -> fmt::Result {
-        let Inner { scale, counts, sum } = &*self.0;
+        let Buckets { scale, counts, sum } = &*self.0;
         let bounds = scale.bounds().map(|bound| unit.of(bound)).chain([f64::INFINITY]);
         let buckets: Vec<_> = bounds.zip(counts.iter().map(|count| count.load(Relaxed))).collect();
         let n = buckets.iter().map(|(_, n)| n).sum();
@@ -76,7 +77,7 @@ impl Timing {
     }
 }
 
-/// What times are shown in.
+/// The unit in which times are shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unit {
     Seconds,
@@ -91,13 +92,13 @@ impl Unit {
         }
     }
 
-    /// Divided rather than multiplied, so that a bound of 50 microseconds is shown as 0.00005.
+    /// Divides, because multiplying would show 50 microseconds as 0.000049999.
     fn of(self, time: Duration) -> f64 {
         time.as_nanos() as f64 / (1e9 / self.per_second())
     }
 }
 
-/// Some timings as one metric, told apart by a label, or one without any.
+/// One metric made of several timings with different labels, or of one without labels.
 #[derive(Debug)]
 pub struct Shown {
     pub(crate) unit: Unit,
@@ -105,7 +106,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// One timing, in seconds.
+    /// Shows one timing, in seconds.
     pub fn one(timing: &Timing) -> Self {
         Self { unit: Unit::Seconds, series: vec![(Vec::new(), timing.clone())] }
     }
@@ -113,7 +114,7 @@ impl Shown {
 
 impl EncodeMetric for Shown {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        // Otherwise it would have braces with nothing in them.
+        // A metric without labels would otherwise be written with empty braces.
         if let [(labels, timing)] = &self.series[..]
             && labels.is_empty()
         {

@@ -1,11 +1,11 @@
-//! Waking one sleeper.
+//! Wakes one listener.
 
 use std::task::{Context, Poll, Waker};
 
 use crate::sync::{AtomicBool, Mutex, Ordering::SeqCst, lock};
 
-/// Wakes the one who listens to it: a task, a thread, or the simulation's idea of either. What was rung while nobody
-/// listened is heard by whoever listens next; ringing twice before that is ringing once.
+/// Wakes its listener: a task, a thread, or the simulation's version of either. If it rings while there is no listener,
+/// the next one to poll is woken. Ringing several times before that counts once.
 #[derive(Default)]
 pub(crate) struct Bell {
     is_rung: AtomicBool,
@@ -13,20 +13,21 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// To be called after what the listener is to find is there.
+    /// Rings the bell. Call it after the work for the listener is in place.
     pub(crate) fn ring(&self) {
-        // Whoever rang first and was not heard yet has woken the listener, or is about to.
+        // An earlier ring that has not been consumed has woken the listener, or is about to.
         if self.is_rung.swap(true, SeqCst) {
             return;
         }
-        // Woken when the lock is given back: the first thing it does is to look here, and it would have to wait.
+        // Wakes the listener only after releasing the lock, because the listener takes the lock first.
         let listener = lock(&self.listener).clone();
         if let Some(listener) = listener {
             listener.wake();
         }
     }
 
-    /// Was it rung since this last said so? If not, the next ring wakes the caller.
+    /// Returns ready if the bell was rung since the last time this returned ready. Otherwise registers the caller to be
+    /// woken by the next ring.
     pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.is_rung.swap(false, SeqCst) {
             return Poll::Ready(());
@@ -36,7 +37,7 @@ impl Bell {
             *listener = Some(context.waker().clone());
         }
         drop(listener);
-        // It may have been rung before there was anybody to wake.
+        // The bell might have been rung before the waker was registered.
         if self.is_rung.swap(false, SeqCst) { Poll::Ready(()) } else { Poll::Pending }
     }
 }

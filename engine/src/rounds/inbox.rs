@@ -1,29 +1,30 @@
-//! What was asked and is in no round yet.
+//! The queue of requests that are not in a round yet.
 
 use leasehold_core::mutant;
 
 use super::Bell;
 use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed, lock};
 
-/// The questions, first come first served, and the bell of the engine's thread.
+/// The queued requests in order of arrival, and the bell of the engine's thread.
 pub(crate) struct Inbox<A> {
     asks: Mutex<Asks<A>>,
-    /// How many there are.
+    /// The number of queued requests.
     n_asked: AtomicUsize,
     n_asked_max: usize,
-    /// So many are not left to a worker that still has other things to do.
+    /// With this many queued requests, the engine's thread is woken instead of waiting for a worker that has other
+    /// work.
     n_at_once: usize,
-    /// Wakes the thread that does every round nobody else does.
+    /// Wakes the engine's thread, which does all rounds that no worker does.
     pub engine: Bell,
 }
 
 struct Asks<A> {
     list: Vec<A>,
-    /// Nobody will look at them any more.
+    /// No further request will be processed.
     is_closed: bool,
 }
 
-/// Why something cannot be asked.
+/// Why a request was not queued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
     Full,
@@ -41,7 +42,7 @@ impl<A> Inbox<A> {
         }
     }
 
-    /// Asks, and wakes whoever will see to it: the asking worker's flusher, or else the engine's thread.
+    /// Queues a request, and wakes the asking worker's flusher or else the engine's thread.
     pub(crate) fn ask(&self, ask: A, flusher: Option<&Bell>) -> Result<(), Refused> {
         let mut asks = lock(&self.asks);
         if asks.is_closed {
@@ -58,7 +59,8 @@ impl<A> Inbox<A> {
         Ok(())
     }
 
-    /// Asks all of these or none, leaving an empty list: they are in one round, unless a full batch was asked before.
+    /// Queues all of these requests or none, and empties the list. They are processed in one round, unless a full batch
+    /// was queued before.
     pub(crate) fn ask_all(&self, all: &mut Vec<A>, flusher: Option<&Bell>) -> Result<(), Refused> {
         let mut asks = lock(&self.asks);
         if asks.is_closed {
@@ -85,7 +87,7 @@ impl<A> Inbox<A> {
         }
     }
 
-    /// The oldest, up to so many, into an empty list. The room it has is made use of again.
+    /// Moves up to `n_max` of the oldest requests into an empty list, whose memory is reused.
     pub(crate) fn take(&self, n_max: usize, taken: &mut Vec<A>) {
         let mut asks = lock(&self.asks);
         if asks.list.len() <= n_max {
@@ -96,35 +98,36 @@ impl<A> Inbox<A> {
         self.n_asked.store(asks.list.len(), Relaxed);
     }
 
-    /// From here on nothing can be asked. What was in no round.
+    /// Rejects further requests, and returns those that are not in a round.
     pub(crate) fn close(&self) -> Vec<A> {
         lock(&self.asks).is_closed = true;
         self.drain()
     }
 
-    /// All of them, for somebody who answers them without a round.
+    /// Returns all queued requests, for a caller that answers them without a round.
     pub(crate) fn drain(&self) -> Vec<A> {
         let mut asks = lock(&self.asks);
         self.n_asked.store(0, Relaxed);
         std::mem::take(&mut asks.list)
     }
 
-    /// From here on it can be asked again.
+    /// Accepts requests again.
     pub(crate) fn open(&self) {
         lock(&self.asks).is_closed = false;
     }
 
-    /// How many wait. What other threads did a moment ago may be missing.
+    /// The number of queued requests. Might miss requests that other threads queued a moment ago.
     pub(crate) fn n_asked(&self) -> usize {
         self.n_asked.load(Relaxed)
     }
 
-    /// How many of those that wait are like this.
+    /// Counts the queued requests that match.
     pub(crate) fn count(&self, is_like_this: impl Fn(&A) -> bool) -> usize {
         lock(&self.asks).list.iter().filter(|ask| is_like_this(ask)).count()
     }
 
-    /// Does anything wait? Sure to see what was asked by whoever found the writer taken before it was given up.
+    /// Returns whether there are queued requests. A caller that has just released the writer sees every request whose
+    /// sender found the writer taken.
     pub(crate) fn has_asks(&self) -> bool {
         !lock(&self.asks).list.is_empty()
     }

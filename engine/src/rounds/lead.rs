@@ -1,8 +1,8 @@
-//! Who does the next round.
+//! Decides which thread does the next round.
 //!
-//! There is one writer, and whoever has it does a round with everything that was asked until then. Usually that is the
-//! engine's own thread. But if it has nothing to do, waking it and being woken by it would take longer than the round
-//! itself; so the flusher of a quiet worker does that round in its place, and hands over what was asked meanwhile.
+//! There is one writer. The thread that has locked it does a round with all requests queued until then. Usually that is
+//! the engine's own thread. On a quiet server, waking that thread would take longer than the round itself. So the
+//! flusher of a worker then does the round, and passes on the requests that arrive in the meantime.
 
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
@@ -16,54 +16,53 @@ use crate::sync::{
     lock, yield_now,
 };
 
-/// What the one writer does.
+/// The work of the one writer.
 pub(crate) trait Work {
-    /// How it ends.
+    /// The final result.
     type End;
-    /// A question.
+    /// A request.
     type Ask;
 
-    /// A round with what is in the inbox, done by this worker or, `None`, by the engine's thread.
+    /// Does a round with the requests in the inbox, on this worker or, with `None`, on the engine's thread.
     fn round(&mut self, worker: Option<usize>) -> Round<Self::End>;
 
-    /// How long nothing needs to be done if nobody asks, and until when, in lock time.
+    /// Returns how long there is nothing to do without new requests, and until when, in lock time.
     fn rest(&self) -> (Duration, u64);
 
-    /// Whether a round with so many questions is to wait for more of them.
+    /// Returns whether a round with this many requests should wait for more.
     fn gathers(&mut self, n_asked: usize) -> Option<Gathers>;
 }
 
-/// A round that waits for more.
+/// The conditions under which a delayed round starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gathers {
-    /// It is looked at again when there are so many questions,
+    /// Number of queued requests at which the round is reconsidered.
     pub n_awaited: usize,
-    /// or after so long.
+    /// Time after which the round is reconsidered.
     pub patience: Duration,
 }
 
-/// What a round was.
+/// The result of a round.
 pub(crate) enum Round<E> {
-    /// It took no longer than a worker may be held up.
+    /// The round took no longer than a worker can be blocked.
     Quick,
-    /// It took longer.
+    /// The round took longer.
     Slow,
-    /// Its outcome is not known yet, and nothing can be taken from the inbox until it is.
+    /// Its outcome is not known yet. No request can be processed until it is.
     Held,
-    /// It was the last one. Nobody will be answered any more.
+    /// The last round. No further request will be answered.
     Last(E),
 }
 
-/// When a worker does a round itself, and when the engine's thread lets others go first.
+/// Settings: when workers do rounds themselves, and when the engine's thread yields.
 pub(crate) struct Habits {
-    /// Rounds are so short, as a rule, that a worker may do any.
+    /// Rounds are usually so short that a worker can do them.
     pub is_near: bool,
-    /// A round with so few requests is a quiet one: a single client, or one that gives a lock back and one that wants
-    /// it.
+    /// Maximum requests of a quiet round: a single client, or one that releases a lock and one that acquires it.
     pub(crate) n_quiet_asks_max: usize,
-    /// After so many quiet rounds the next one is taken for a quiet one too.
+    /// After this many quiet rounds in a row, a worker may do the next one.
     pub n_quiet_rounds_min: u32,
-    /// How often the engine's thread lets others go first between two rounds.
+    /// How often the engine's thread yields between two rounds.
     pub n_yields_max: usize,
 }
 
@@ -73,20 +72,20 @@ impl Default for Habits {
     }
 }
 
-/// The writer, and who has it.
+/// The writer, locked by the thread that does a round.
 pub(crate) struct Lead<W: Work> {
-    /// Gone when the end has come.
+    /// `None` after the last round.
     writer: Mutex<Option<W>>,
     ended: Mutex<Option<W::End>>,
     inbox: Arc<Inbox<W::Ask>>,
     habits: Habits,
-    /// Until when the engine's thread sleeps if nobody wakes it, in lock time.
+    /// Lock time until which the engine's thread sleeps without being woken.
     sleeps_until: AtomicU64,
-    /// The last round took long, or its outcome is not known yet.
+    /// The last round was slow, or its outcome is not known yet.
     is_slow: AtomicBool,
-    /// So many rounds in a row were quiet.
+    /// The number of quiet rounds in a row.
     n_quiet: AtomicU32,
-    /// The next round waits until so many have asked, or for long enough: those before need not wake anybody.
+    /// The next round is delayed until this many requests are queued, so earlier requests need not wake a thread.
     n_awaited: AtomicUsize,
 }
 
@@ -97,7 +96,7 @@ impl<W: Work> Lead<W> {
         lead
     }
 
-    /// Without a writer yet.
+    /// Creates it without a writer.
     pub(crate) fn vacant(inbox: Arc<Inbox<W::Ask>>, habits: Habits) -> Self {
         Self {
             writer: Mutex::new(None),
@@ -111,25 +110,25 @@ impl<W: Work> Lead<W> {
         }
     }
 
-    /// A writer, in place of one that has ended or of none.
+    /// Adds or replaces the writer.
     pub(crate) fn install(&self, writer: W) {
         *lock(&self.writer) = Some(writer);
     }
 
-    /// What the engine's thread does each time it is awake: rounds, until there is nothing to do. How long it may sleep
-    /// then, if its bell does not ring; `None`: the end has come.
+    /// The engine thread's turn: does rounds until there is nothing to do. Returns how long the thread can sleep unless
+    /// its bell rings, or `None` after the last round.
     pub(crate) fn turn(&self) -> Option<Duration> {
         loop {
             let (patience, must_wait) = self.rounds()?;
-            // Whoever asked while we had the writer, and could not get it, relies on us.
+            // A worker that queued a request while we had the writer relies on us to process it.
             if must_wait || !self.inbox.has_asks() || mutant!(SleepWithoutLooking) {
                 return Some(patience);
             }
         }
     }
 
-    /// What a worker's flusher does each time its bell rings. A few questions are answered here, if nobody else is
-    /// doing a round; otherwise the engine's thread is woken.
+    /// A flusher's turn, each time its bell rings. Processes a few requests here if no other thread is doing a round.
+    /// Otherwise wakes the engine's thread.
     pub(crate) fn flush(&self, worker: usize) {
         let n_asked = self.inbox.n_asked();
         let n_awaited = self.n_awaited.load(SeqCst);
@@ -150,7 +149,7 @@ impl<W: Work> Lead<W> {
                 rest.is_none_or(|(_, until)| until < self.sleeps_until.load(Relaxed))
                     && !mutant!(DueWithoutWaking)
             }
-            // Whoever has it looks again after giving it up.
+            // The thread that has the writer checks the inbox again after releasing it.
             Err(TryLockError::WouldBlock) => return,
             Err(TryLockError::Poisoned(_)) => true,
         };
@@ -159,22 +158,23 @@ impl<W: Work> Lead<W> {
         }
     }
 
-    /// How it ended. `None`: somebody panicked during a round, or this was asked before.
+    /// Returns the result of the last round. `None` if a round panicked or the result was already taken.
     pub(crate) fn take_end(&self) -> Option<W::End> {
-        // Whoever waits for the writer's answers learns by this that there are none.
+        // Drops the writer and with it the pending replies, so that their clients learn that there is no answer.
         drop(lock(&self.writer).take());
         lock(&self.ended).take()
     }
 
-    /// How long there is nothing to do then, and whether what is asked must wait meanwhile: because a round's outcome
-    /// is not known yet, or because more are expected to ask.
+    /// Does rounds until none is due. Returns how long there is nothing to do, and whether queued requests must wait
+    /// for that long: because a round's outcome is unknown, or because more requests are expected. `None` after the
+    /// last round.
     fn rounds(&self) -> Option<(Duration, bool)> {
         let mut writer = self.writer.lock().ok()?;
         loop {
             let gathers = |writer: &mut W| writer.gathers(self.inbox.n_asked());
             if let Some(Gathers { n_awaited, patience }) = writer.as_mut().and_then(gathers) {
                 self.n_awaited.store(n_awaited, SeqCst);
-                // Whoever was the last of them may not have known that.
+                // The last of the expected requests might have arrived before the number was published.
                 if self.inbox.n_asked() < n_awaited {
                     return Some((patience, true));
                 }
@@ -193,9 +193,9 @@ impl<W: Work> Lead<W> {
         }
     }
 
-    /// Those who were just answered are likely to ask again at once, and a round with all of them costs hardly more
-    /// than one with the first. So others get the processor before us, until as many have asked or a few times; if
-    /// nobody wants it, that takes no time.
+    /// Yields the processor so that clients that were just answered can send their next requests. A round with all of
+    /// them costs hardly more than one with the first. Returns when as many requests are queued as were answered, or
+    /// after a few yields. If no other thread is ready, that takes no time.
     fn make_way(&self, n_answered: usize) {
         for _ in 0..self.habits.n_yields_max {
             yield_now();
@@ -205,7 +205,7 @@ impl<W: Work> Lead<W> {
         }
     }
 
-    /// Is its outcome not known yet?
+    /// Does a round. Returns whether its outcome is not known yet.
     fn round(&self, writer: &mut MutexGuard<'_, Option<W>>, worker: Option<usize>) -> bool {
         let n_asked = self.inbox.n_asked();
         let is_quiet = n_asked <= self.habits.n_quiet_asks_max;
@@ -213,7 +213,7 @@ impl<W: Work> Lead<W> {
         self.n_quiet.store(n_quiet.min(self.habits.n_quiet_rounds_min), Relaxed);
         let Some(round) = writer.as_mut().map(|writer| writer.round(worker)) else { return false };
         let is_slow = !matches!(round, Round::Quick);
-        // A round without a question is no proof that the next one is quick.
+        // A round without requests does not show that the next one will be quick.
         if is_slow || n_asked > 0 {
             self.is_slow.store(is_slow, Relaxed);
         }

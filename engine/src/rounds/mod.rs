@@ -1,17 +1,19 @@
-//! Who does the next round, who is woken for it, and how its answers are handed over.
+//! Decides which thread does the next round, wakes it, and hands over the replies.
 //!
-//! Three kinds of threads meet here. Those that ask put their question into the [`Inbox`]. Whoever has the writer,
-//! which is in [`Lead`], takes what is there and does a round: the engine's thread, or a worker on a quiet server.
-//! Answers for a worker's connections go into its [`Tray`]. Nobody looks anywhere by chance: whoever has something to
-//! do was woken by a [`Bell`], and the simulation runs them exactly when their bells say so.
+//! Three kinds of threads meet here. Threads with requests put them into the [`Inbox`]. The engine's thread, or a
+//! worker on a quiet server, locks the writer in [`Lead`] and does a round with the queued requests. The replies for a
+//! worker's connections go into its [`Tray`]. No thread polls: each is woken by a [`Bell`], and the simulation runs a
+//! thread exactly when its bell says so.
 //!
-//! What is promised, and checked in every order in which threads can meet (`sim/tests/rounds`):
+//! Guarantees, checked for every interleaving of the threads (`sim/tests/rounds`):
 //!
-//! - nothing that was asked stays in the inbox while everybody sleeps, and no answer in a tray;
+//! - while all threads sleep, no request stays in the inbox and no reply in a tray;
 //! - there is one writer;
-//! - a question is in the first round that begins after it was asked, unless a full batch was asked before it.
+//! - a request is processed in the first round that starts after it was queued, unless a full batch was queued before
+//!   it.
 //!
-//! Nothing here knows tokio, the engine's questions or what a round does. Everything shared comes from [`crate::sync`].
+//! This module does not depend on tokio, on the request types, or on what a round does. Its synchronization types come
+//! from [`crate::sync`].
 
 mod bell;
 mod inbox;

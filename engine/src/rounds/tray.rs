@@ -1,12 +1,12 @@
-//! Answers on their way from a round to a worker.
+//! Replies on their way from a round to a worker.
 
 use super::Bell;
 use crate::sync::{Mutex, lock};
 
-/// The answers for one worker's connections. It is woken once for all that a round has for it.
+/// The replies for one worker's connections. The worker is woken once for all replies of a round.
 pub(crate) struct Tray<A> {
     answers: Mutex<Vec<A>>,
-    /// Wakes whoever hands them out.
+    /// Wakes the task that delivers the replies.
     pub bell: Bell,
 }
 
@@ -17,13 +17,13 @@ impl<A> Default for Tray<A> {
 }
 
 impl<A> Tray<A> {
-    /// Empties a list into it.
+    /// Adds the replies and empties the list.
     pub(crate) fn put(&self, answers: &mut Vec<A>) {
         lock(&self.answers).append(answers);
         self.bell.ring();
     }
 
-    /// Everything in it, into an empty list. The room it has is made use of again.
+    /// Moves all replies into an empty list, whose memory is reused.
     pub(crate) fn take(&self, answers: &mut Vec<A>) {
         std::mem::swap(answers, &mut lock(&self.answers));
     }

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_machines_clock_wakes_nobody_early() {
+    async fn the_machines_clock_never_wakes_early() {
         let clock = BootClock;
         for ms in [0, 1, 30] {
             let at = clock.now() + Duration::from_millis(ms);

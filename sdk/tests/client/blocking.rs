@@ -70,7 +70,7 @@ fn work_is_done_under_a_lock_and_told_if_that_was_lost() {
 }
 
 #[test]
-fn several_locks_are_held_together_and_given_back_together() {
+fn several_locks_are_held_together_and_released_together() {
     let world = World::new();
     let both = || world.client.locks().lock("a").shared("b");
     let guard = both().ttl(Duration::from_secs(60)).acquire().unwrap();

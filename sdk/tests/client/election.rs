@@ -12,7 +12,7 @@ fn client(local: &Local, owner: &str) -> Client {
 }
 
 #[tokio::test]
-async fn whoever_campaigned_first_leads_until_it_resigns() {
+async fn the_first_candidate_leads_until_it_resigns() {
     let local = Local::ephemeral().await;
     let [ann, ben] = ["ann", "ben"].map(|owner| client(&local, owner).election("scheduler"));
     let mut seen = client(&local, "watcher").election("scheduler").observe();

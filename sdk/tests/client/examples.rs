@@ -16,7 +16,7 @@ mod session;
 use leasehold_testkit::{Local, folder};
 
 #[tokio::test]
-async fn a_lock_is_taken_and_given_back() {
+async fn a_lock_is_acquired_and_released() {
     let local = Local::ephemeral().await;
     let url = format!("http://{}", local.address);
     assert_eq!(lock::demo(&url).await.unwrap(), 1);
@@ -63,7 +63,7 @@ async fn a_session_takes_what_is_free() {
     let url = format!("http://{}", local.address);
     local.client.acquire("shard-3", "other", 60_000, leasehold_testkit::json!({})).await;
     assert_eq!(session::demo(&url).await.unwrap(), 7);
-    assert_eq!(session::demo(&url).await.unwrap(), 7, "they were given back");
+    assert_eq!(session::demo(&url).await.unwrap(), 7, "they were released");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ fn a_write_that_panics_has_used_its_token() {
 async fn writes_that_wait_go_one_after_the_other_and_stale_ones_do_not_begin() {
     let gate = FencingGate::default();
     let log = std::sync::Mutex::new(Vec::new());
-    let say = |what: &'static str| log.lock().expect("nobody panics").push(what);
+    let say = |what: &'static str| log.lock().expect("not poisoned").push(what);
     let slow = gate.write_async("report", 7, async || {
         say("seven begins");
         tokio::task::yield_now().await;
@@ -58,6 +58,6 @@ async fn writes_that_wait_go_one_after_the_other_and_stale_ones_do_not_begin() {
     let (slow, next, stale) = tokio::join!(slow, next, stale);
     assert_eq!((slow, next), (Ok(()), Ok(())));
     assert!(stale.is_err());
-    assert_eq!(*log.lock().expect("nobody panics"), ["seven begins", "seven ends", "eight"]);
+    assert_eq!(*log.lock().expect("not poisoned"), ["seven begins", "seven ends", "eight"]);
     assert_eq!(gate.newest("report"), Some(8));
 }

@@ -13,7 +13,7 @@ fn client(local: &Local, owner: &str) -> Client {
 }
 
 #[tokio::test]
-async fn all_locks_are_held_by_one_guard_and_given_back_together() {
+async fn one_guard_holds_and_releases_all_locks() {
     let local = Local::ephemeral().await;
     let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));
     let guard = ann.locks().lock("a").shared("b").acquire().await.unwrap();
@@ -27,7 +27,7 @@ async fn all_locks_are_held_by_one_guard_and_given_back_together() {
     let dropped = ann.locks().lock("a").lock("b").acquire().await.unwrap();
     drop(dropped);
     local
-        .until("it is given back", async |client| {
+        .until("it is released", async |client| {
             client.get("/v1/locks/b").await.get("held") == false
         })
         .await;
@@ -35,7 +35,7 @@ async fn all_locks_are_held_by_one_guard_and_given_back_together() {
 }
 
 #[tokio::test]
-async fn work_is_done_under_several_locks_and_all_are_given_back() {
+async fn work_is_done_under_several_locks_and_all_are_released() {
     let local = Local::ephemeral().await;
     let ann = client(&local, "ann");
     let is_held = async |lock: &str| ann.look(lock).await.unwrap().held;
@@ -49,7 +49,7 @@ async fn work_is_done_under_several_locks_and_all_are_given_back() {
     let never = ann.locks().lock("a").lock("b").run(async |_| std::future::pending::<()>().await);
     assert!(tokio::time::timeout(Duration::from_millis(50), never).await.is_err());
     local
-        .until("they are given back", async |client| {
+        .until("they are released", async |client| {
             client.get("/v1/locks/b").await.get("held") == false
         })
         .await;
@@ -57,7 +57,7 @@ async fn work_is_done_under_several_locks_and_all_are_given_back() {
 }
 
 #[tokio::test]
-async fn a_lock_that_was_taken_away_is_told_when_all_are_given_back() {
+async fn releasing_a_group_reports_a_revoked_lock() {
     let local = Local::ephemeral().await;
     let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));
     let guard = ann.locks().lock("a").lock("b").acquire().await.unwrap();
@@ -66,7 +66,7 @@ async fn a_lock_that_was_taken_away_is_told_when_all_are_given_back() {
     let error = guard.release().await.unwrap_err();
     assert!(matches!(error, Error::NotReleased(_)), "{error:?}");
     assert!(error.to_string().contains("the lease of \"b\" had ended"), "{error}");
-    assert!(!ann.look("a").await.unwrap().held, "the other is given back");
+    assert!(!ann.look("a").await.unwrap().held, "the other is released");
     let work = ann.locks().lock("a").lock("c").run(async |_| {
         bob.revoke("c", "operator").await.unwrap();
     });
@@ -76,7 +76,7 @@ async fn a_lock_that_was_taken_away_is_told_when_all_are_given_back() {
 }
 
 #[tokio::test]
-async fn several_locks_that_cannot_be_left_held_are_given_back() {
+async fn several_locks_that_cannot_be_left_held_are_released() {
     let local = Local::ephemeral().await;
     let ann = client(&local, "ann");
     for (time, is_sent) in [(Duration::ZERO, false), (Duration::MAX, true)] {
@@ -86,7 +86,7 @@ async fn several_locks_that_cannot_be_left_held_are_given_back() {
         let is_free = async |client: &leasehold_testkit::Client| {
             client.get("/v1/locks/b").await.get("held") == false
         };
-        local.until("they are given back", is_free).await;
+        local.until("they are released", is_free).await;
     }
     local.stop().await;
 }

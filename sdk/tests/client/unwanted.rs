@@ -79,7 +79,7 @@ fn verbs(seen: &[(String, Value)]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_lock_whose_grant_nobody_waits_for_is_given_back() {
+async fn a_lock_whose_grant_is_dropped_is_released() {
     for wait in [Duration::ZERO, Duration::from_secs(60)] {
         let (client, questions) = server(0);
         let seen = drop_midway(client.lock("a").wait(wait).acquire(), questions).await;
@@ -91,7 +91,7 @@ async fn a_lock_whose_grant_nobody_waits_for_is_given_back() {
 }
 
 #[tokio::test]
-async fn several_locks_whose_grant_nobody_waits_for_are_given_back() {
+async fn several_locks_whose_grant_is_dropped_are_released() {
     let (client, questions) = server(0);
     let seen = drop_midway(client.locks().lock("a").lock("b").acquire(), questions).await;
     assert_eq!(verbs(&seen), ["cancel", "acquire", "release"]);
@@ -100,7 +100,7 @@ async fn several_locks_whose_grant_nobody_waits_for_are_given_back() {
 
 /// The lease might have been granted. Without another try, it would be held until it expires.
 #[tokio::test]
-async fn a_lock_is_given_back_even_if_the_server_fails_in_the_meantime() {
+async fn a_lock_is_released_even_if_the_server_fails_in_the_meantime() {
     let (client, questions) = server(2);
     let seen = drop_midway(client.lock("a").acquire(), questions).await;
     assert_eq!(verbs(&seen), ["cancel", "acquire", "acquire", "acquire", "release"]);

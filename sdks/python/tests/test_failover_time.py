@@ -38,16 +38,19 @@ def cluster() -> Iterator[Answers]:
     server.stop()
 
 
+@pytest.mark.parametrize("what", ["lock", "session"])
 @pytest.mark.parametrize(("path", "ttl", "n"), [("", 3, 1), ("", 10, 0), ("/single", 3, 0)])
 def test_a_ttl_shorter_than_a_fail_over_is_warned_of_once(
-    cluster: Answers, caplog: pytest.LogCaptureFixture, path: str, ttl: float, n: int
+    cluster: Answers, caplog: pytest.LogCaptureFixture, path: str, ttl: float, n: int, what: str
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="leasehold"), Client(cluster.url + path) as client:
         for _ in range(2):
-            with client.lock("a", ttl=ttl):
-                pass
-        with client.session(ttl=ttl):
-            pass
+            if what == "lock":
+                with client.lock("a", ttl=ttl):
+                    pass
+            else:
+                with client.session(ttl=ttl):
+                    pass
     warnings = [record.getMessage() for record in caplog.records if "fail-over" in record.getMessage()]
     assert len(warnings) == n, warnings
     assert all("ttl=3 s" in warning and "at least 10 s" in warning for warning in warnings)

@@ -134,7 +134,7 @@ def test_losses_and_what_is_logged_name_the_lock(
             assert lease.lost.wait(180)
     assert one + "the server says" in caplog.text
     assert both + "the server says" in caplog.text
-    assert one + "a renewal failed" in caplog.text
+    assert one + "renewal failed" in caplog.text
 
 
 def test_a_release_is_no_loss_to_be_called_for(client: Client, name: str) -> None:

@@ -81,7 +81,7 @@ export type LostReason =
 
 const LOST: Record<LostReason, string> = {
   "out-of-time": "the lease could not be renewed in time",
-  ended: "the server says that the lease is over",
+  ended: "the server reports that the lease has ended",
   released: "the lease was released",
 };
 
@@ -140,7 +140,7 @@ export class TlsError extends InvalidError {}
 /** The request was sent, but no whole answer came in time. */
 export class BrokenError extends LeaseholdError {
   constructor(why: string) {
-    super(`no answer, the request may have taken effect: ${why}`, true, true);
+    super(`no response; the request might have taken effect: ${why}`, true, true);
   }
 }
 
@@ -163,6 +163,6 @@ export class ForeignError extends LeaseholdError {
     readonly body: string,
   ) {
     const retryable = status !== 501 && (status >= 500 || status === 429);
-    super(`not an answer of a Leasehold server (${status}): ${body}`, retryable, status >= 500 || status < 400);
+    super(`not a response of a Leasehold server (${status}): ${body}`, retryable, status >= 500 || status < 400);
   }
 }

@@ -98,7 +98,7 @@ export async function persevere<Granted, Held extends Holding>(
 
 /** A lease was granted and is over, because we slept, a broken connection kept it from us, or it was to last for no time at all. */
 function over({ ttlMs = TTL_DEFAULT_MS }: CommonOptions): BrokenError {
-  return new BrokenError(`the lease was over before we knew of it: ttlMs (${ttlMs}) may be too short`);
+  return new BrokenError(`the lease had ended before the client received it: ttlMs (${ttlMs}) may be too short`);
 }
 
 /** Where a request waits, under its request id. */

@@ -83,7 +83,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take a lock away from whoever has it */
+        /** Revoke the lock of any holder */
         delete: operations["revokeFileLock"];
         options?: never;
         head?: never;
@@ -616,7 +616,7 @@ export interface paths {
         post: operations["lockTerraformState"];
         /**
          * Unlock a state
-         * @description With the body that was sent to lock it. Without a body: whoever has it, as `terraform force-unlock` does.
+         * @description With the body that was sent to lock it. Without a body, the lock of any holder is released, as by `terraform force-unlock`.
          */
         delete: operations["unlockTerraformState"];
         options?: never;
@@ -686,7 +686,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them
-         * @description All leases are granted at one instant or none is. While they wait, nobody passes them, so nobody waits for ever and no two such requests wait for each other.
+         * @description All leases are granted at one instant or none is. While they wait, no later request passes them, so no request waits forever and no two such requests wait for each other.
          */
         post: operations["acquireAll"];
         delete?: never;
@@ -1105,7 +1105,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them, in any namespace
-         * @description All leases are granted at one instant or none is. While they wait, nobody passes them, so nobody waits for ever and no two such requests wait for each other.
+         * @description All leases are granted at one instant or none is. While they wait, no later request passes them, so no request waits forever and no two such requests wait for each other.
          */
         post: operations["acquireAllIn"];
         delete?: never;
@@ -1405,7 +1405,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Revoke everything somebody has
+         * Revoke all leases of an owner or principal
          * @description Exactly one of `owner`, `session` and `principal`. In slices, not in one step.
          */
         post: operations["revokeAll"];
@@ -1942,7 +1942,7 @@ export interface components {
             grace_ms?: number | null;
             /** @description The locks, each at most once. The first in the way is named in a refusal. */
             locks: components["schemas"]["locks.WantedLock"][];
-            /** @description Shown to whoever looks at one of the locks. */
+            /** @description Any JSON; shown to clients that read one of the locks. */
             metadata?: unknown;
             /** @description The owner the leases will belong to. */
             owner_id: string;
@@ -2023,11 +2023,11 @@ export interface components {
              * @description Counted mode: the number of holders the lock may have at once.
              */
             limit?: number | null;
-            /** @description Any JSON; shown to whoever looks at the lock. */
+            /** @description Any JSON; shown to clients that read the lock. */
             metadata?: unknown;
             /** @description Whether the lease is exclusive or shared; exclusive if left out. */
             mode?: components["schemas"]["locks.Mode"] | null;
-            /** @description The owner id of whoever wants the lock. */
+            /** @description The id of the owner that acquires the lock. */
             owner_id: string;
             /** @description Repeating it repeats the answer, not the effect. */
             request_id?: string | null;
@@ -2056,10 +2056,7 @@ export interface components {
         }));
         /** @description `GET /v1/admin/auth`: the auth file in force. */
         "locks.AuthState": {
-            /**
-             * @description Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
-             *     nobody is asked who they are.
-             */
+            /** @description The hash of the auth file and of all files it names, as last loaded; `null` without authentication. */
             hash: string | null;
             /**
              * Format: uint64
@@ -2109,7 +2106,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
@@ -2197,7 +2194,7 @@ export interface components {
             metadata?: unknown;
             mode: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
         };
         /** @description `POST /v1/sessions/{id}/keepalive`: 200. */
@@ -2244,7 +2241,7 @@ export interface components {
             fencing_token?: number | null;
             /** @description The last owner, for whom the lock is reserved, and for how long. */
             grace_owner_id?: string | null;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             grace_principal?: string | null;
             /** Format: uint64 */
             grace_remaining_ms?: number | null;
@@ -2270,7 +2267,7 @@ export interface components {
              */
             n_waiting?: number;
             owner_id?: string | null;
-            /** @description The principal of that owner; left out if nobody vouches for it. An owner is a principal and an `owner_id`. */
+            /** @description The owner's principal; omitted if it is not authenticated. An owner is a principal and an `owner_id`. */
             principal?: string | null;
             /** @description The waiters, in order. Present whenever the lock is held or waited for. */
             queue?: components["schemas"]["locks.Waiter"][] | null;
@@ -2300,7 +2297,7 @@ export interface components {
             /** @description What the holder wants to be shown. */
             current_metadata?: unknown;
             current_owner_id: string | null;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             current_principal?: string | null;
             /** @description What is wrong, in words. */
             error: string;
@@ -2364,7 +2361,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
@@ -2494,7 +2491,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** @description It was waiting for the lock. */
             waiting: boolean;
@@ -2504,7 +2501,7 @@ export interface components {
             /** Format: uint64 */
             fencing_token: number;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
         };
         /** @description `POST {lock}/revoke`. */
@@ -2565,7 +2562,7 @@ export interface components {
              * @description Its position in the queue; 1 is next.
              */
             position: number;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** Format: uint64 */
             waiting_ms: number;
@@ -2712,7 +2709,7 @@ export interface components {
         "terraform.TerraformState": {
             /** @description What it is now. */
             latest: components["schemas"]["terraform.StateVersion"];
-            /** @description Who has its lock; `null`: nobody. */
+            /** @description The holder of the lock; `null` if it is free. */
             locked_by: string | null;
             /** @description Its name. */
             state: string;
@@ -2820,7 +2817,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2831,7 +2828,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2973,7 +2970,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2984,7 +2981,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3133,7 +3130,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3144,7 +3141,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3264,7 +3261,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3275,7 +3272,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3429,7 +3426,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3440,7 +3437,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3585,7 +3582,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3596,7 +3593,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3748,7 +3745,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3759,7 +3756,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3882,7 +3879,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3893,7 +3890,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3994,7 +3991,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description These, whoever has them. */
+            /** @description The locks of all holders. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4014,7 +4011,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4024,7 +4021,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4083,7 +4080,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Nobody has it any more. */
+            /** @description The lock is revoked. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4103,7 +4100,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4113,7 +4110,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4199,7 +4196,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4209,7 +4206,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4276,7 +4273,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.SessionShown"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4286,7 +4283,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4360,7 +4357,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4370,7 +4367,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4446,7 +4443,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4456,7 +4453,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5022,7 +5019,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5032,7 +5029,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5077,7 +5074,7 @@ export interface operations {
                     "text/css; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5087,7 +5084,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5132,7 +5129,7 @@ export interface operations {
                     "text/javascript; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5142,7 +5139,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5235,7 +5232,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5246,7 +5243,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5391,7 +5388,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5402,7 +5399,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5554,7 +5551,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5565,7 +5562,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5688,7 +5685,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5699,7 +5696,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5843,7 +5840,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does, or shares its store with nobody. */
+            /** @description It does, or it is not part of a cluster. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5907,7 +5904,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5917,7 +5914,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6052,7 +6049,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6062,7 +6059,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6194,7 +6191,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6204,7 +6201,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6314,7 +6311,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description These, whoever has them and through whichever dialect. */
+            /** @description The locks of all holders and all dialects. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6334,7 +6331,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6344,7 +6341,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6417,7 +6414,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is the caller's until it is given back. */
+            /** @description The caller holds the lock until it releases it. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6437,7 +6434,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6447,7 +6444,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6562,7 +6559,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Nobody has it any more. */
+            /** @description The lock is released. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6582,7 +6579,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6715,7 +6712,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6725,7 +6722,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6859,7 +6856,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6869,7 +6866,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody knows who asks, or they may not. */
+            /** @description The caller is not authenticated, or lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6996,7 +6993,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7006,7 +7003,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody knows who asks, or they may not. */
+            /** @description The caller is not authenticated, or lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7143,7 +7140,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7153,7 +7150,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody knows who asks, or they may not. */
+            /** @description The caller is not authenticated, or lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7286,7 +7283,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7296,7 +7293,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7450,7 +7447,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7460,7 +7457,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7543,7 +7540,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7553,7 +7550,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7644,7 +7641,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7720,7 +7717,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7730,7 +7727,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7802,7 +7799,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7812,7 +7809,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7897,7 +7894,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7907,7 +7904,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8004,7 +8001,7 @@ export interface operations {
                     "text/plain; version=0.0.4; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8014,7 +8011,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8059,7 +8056,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8069,7 +8066,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8159,7 +8156,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8169,7 +8166,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8249,7 +8246,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8259,7 +8256,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8355,7 +8352,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8365,7 +8362,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8501,7 +8498,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8511,7 +8508,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8652,7 +8649,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8662,7 +8659,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8793,7 +8790,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8803,7 +8800,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8922,7 +8919,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8932,7 +8929,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8952,7 +8949,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Somebody else has it. */
+            /** @description Another client holds it. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9041,7 +9038,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9051,7 +9048,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9143,7 +9140,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9153,7 +9150,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9247,7 +9244,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9257,7 +9254,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9377,7 +9374,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9387,7 +9384,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9493,7 +9490,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AuthState"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9503,7 +9500,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9548,7 +9545,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.BackupTaken"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9558,7 +9555,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9634,7 +9631,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9644,7 +9641,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9714,7 +9711,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9724,7 +9721,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9825,7 +9822,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9835,7 +9832,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9902,7 +9899,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9912,7 +9909,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9992,7 +9989,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10002,7 +9999,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10128,7 +10125,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10138,7 +10135,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10230,7 +10227,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10240,7 +10237,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10376,7 +10373,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10386,7 +10383,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10478,7 +10475,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10488,7 +10485,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10600,7 +10597,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10610,7 +10607,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10708,7 +10705,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10718,7 +10715,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10856,7 +10853,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10866,7 +10863,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10988,7 +10985,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10998,7 +10995,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11096,7 +11093,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11106,7 +11103,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11244,7 +11241,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11254,7 +11251,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11379,7 +11376,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11389,7 +11386,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11448,7 +11445,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11458,7 +11455,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11563,7 +11560,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11573,7 +11570,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11649,7 +11646,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11659,7 +11656,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11728,7 +11725,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11738,7 +11735,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11811,7 +11808,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11821,7 +11818,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11944,7 +11941,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11954,7 +11951,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12072,7 +12069,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12082,7 +12079,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12154,7 +12151,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12164,7 +12161,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12277,7 +12274,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12287,7 +12284,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12400,7 +12397,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12410,7 +12407,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12513,7 +12510,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12523,7 +12520,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12636,7 +12633,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12646,7 +12643,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12769,7 +12766,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12779,7 +12776,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12887,7 +12884,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12897,7 +12894,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12964,7 +12961,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12974,7 +12971,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13053,7 +13050,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13063,7 +13060,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13134,7 +13131,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13144,7 +13141,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13219,7 +13216,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13229,7 +13226,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13354,7 +13351,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13364,7 +13361,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13484,7 +13481,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13494,7 +13491,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13568,7 +13565,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13578,7 +13575,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13693,7 +13690,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13703,7 +13700,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13818,7 +13815,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13828,7 +13825,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13933,7 +13930,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13943,7 +13940,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14056,7 +14053,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14066,7 +14063,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14179,7 +14176,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14189,7 +14186,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14299,7 +14296,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14309,7 +14306,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14419,7 +14416,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14429,7 +14426,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14539,7 +14536,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14549,7 +14546,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14649,7 +14646,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14659,7 +14656,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14758,7 +14755,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14768,7 +14765,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14845,7 +14842,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14855,7 +14852,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14934,7 +14931,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14944,7 +14941,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];

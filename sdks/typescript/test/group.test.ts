@@ -36,7 +36,7 @@ test("they are renewed together, and lost if one of them is", async () => {
   await client.calls.revoke("f", "host is gone");
   const lost = (await fired(set.signal)) as LostError;
   assert.equal(lost.reason, "ended");
-  assert.match(lost.message, /^locks "e", "f": the server says that the lease is over \(lock "f": /);
+  assert.match(lost.message, /^locks "e", "f": the server reports that the lease has ended \(lock "f": /);
   await assert.rejects(set.release(), { name: "NotReleasedError", locks: ["f"] });
   assert.equal((await client.calls.look("e")).held, false, "what was left is released");
 });

@@ -67,9 +67,10 @@ test("the package has what it needs, no more, and depends on nothing", () => {
 test("the examples of the README and of docs/reference/sdk-typescript.md run", async () => {
   const scripts = examples("js");
   assert.ok(scripts.length >= 5);
-  const env = { ...process.env, LEASEHOLD_URL: server.url };
   await Promise.all(
     scripts.map(async (script, n) => {
+      // Several examples use the same lock names.
+      const env = { ...process.env, LEASEHOLD_URL: server.url, LEASEHOLD_NAMESPACE: `example-${n}` };
       const path = join(folder, `example-${n}.mjs`);
       writeFileSync(path, script);
       await promisify(execFile)("node", [path], { env, cwd: folder, timeout: 300_000 });

@@ -1,20 +1,20 @@
-//! The address of a store that several servers share.
+//! The address of a shared store.
 
 use std::fmt;
 use std::str::FromStr;
 
 use leasehold_base::host::is_host;
 
-/// Where a store is that several servers share: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
+/// The address of a shared store: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Location {
     /// The members of the etcd cluster.
     pub members: Vec<String>,
-    /// What every key of the store begins with.
+    /// The prefix of all keys of the store.
     pub prefix: String,
 }
 
-/// The prefix of a location that has none.
+/// The default prefix.
 const PREFIX: &str = "leasehold/default";
 pub(super) const SCHEME: &str = "etcd://";
 
@@ -23,8 +23,8 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("must be etcd://HOST:PORT,HOST:PORT/PREFIX, {why}");
-        // It may be a password, which nobody else is to see.
-        let without_user = || wrong("without a user: see --etcd-user and --etcd-password-file");
+        // The text can contain a password, which must not be logged.
+        let without_user = || wrong("without a user; use --etcd-user and --etcd-password-file");
         let got = |what: &str, more: &str| match text.contains('@') {
             true => without_user(),
             false => wrong(&format!("got {what:?}{more}")),
@@ -53,7 +53,7 @@ impl FromStr for Location {
     }
 }
 
-/// Is it `HOST:PORT`?
+/// Returns whether the text is `HOST:PORT`.
 fn is_member(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let is_one = !host.contains(':') || host.starts_with('[');

@@ -1,6 +1,6 @@
-//! Which servers there are, for people to look at: those in etcd, and those that were there lately.
+//! The servers of a cluster, for display: those registered in the store, and those that were there recently.
 //!
-//! Nothing is decided by it. It is read from etcd every few seconds, and when somebody looks.
+//! Nothing is decided by it. It is read from the store every few seconds, and whenever it is displayed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,75 +12,71 @@ use crate::metrics::Metrics;
 use leasehold_store::Error;
 use leasehold_store::status::{Node, Status};
 
-/// How often etcd is asked though nobody looks, so that a server that is gone is remembered.
+/// How often the store is read while no page displays the servers, so that a server that is gone is remembered.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// However many look, etcd is not asked again before this.
+/// However many pages display the servers, the store is not read again before this time has passed.
 const FRESH_FOR: Duration = Duration::from_secs(1);
-/// A server that is gone is remembered for so long.
+/// How long a server that left is remembered.
 const GONE_FOR_MAX: Duration = Duration::from_secs(3600);
-/// Most servers that are remembered, gone or not.
+/// Maximum number of remembered servers, present or gone.
 const HEARD_MAX: usize = 64;
 
-/// Asks etcd. It blocks.
+/// Reads the store. It blocks.
 type Look = Box<dyn Fn() -> Result<Status, Error> + Send + Sync>;
 
-/// All servers, as far as they are known.
+/// The known servers.
 pub(crate) struct Roster {
     look: Look,
-    known: Mutex<Known>,
+    known: Mutex<RosterState>,
 }
 
-/// What somebody sees who looks now.
+/// The current list.
 #[derive(Clone)]
 pub(crate) struct Seen {
-    /// What etcd says, or why it says nothing.
+    /// The status, or why the store does not respond.
     pub(crate) status: Result<Arc<Status>, String>,
-    /// The servers by their names.
+    /// The servers, by name.
     pub(crate) servers: Vec<Heard>,
 }
 
-/// One of the servers.
+/// A server of the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
-    /// As it last described itself.
+    /// The server as it last described itself.
     pub(crate) node: Node,
-    /// When etcd last had its key, which lasts for 5 seconds after the server.
+    /// When the store last had its entry, which lasts for 5 seconds after the server.
     pub(crate) at: Instant,
-    /// It has it now.
+    /// Whether its key is in etcd now.
     pub(crate) is_there: bool,
 }
 
 #[derive(Default)]
-struct Known {
+struct RosterState {
     looked_at: Option<Instant>,
     status: Option<Result<Arc<Status>, String>>,
     heard: BTreeMap<String, Heard>,
 }
 
 impl Roster {
-    #[cfg_attr(
-        not(feature = "etcd"),
-        expect(dead_code, reason = "only a shared store has several")
-    )]
     pub(crate) fn new(
         look: impl Fn() -> Result<Status, Error> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self { look: Box::new(look), known: Mutex::default() })
     }
 
-    /// How everything is, as of the last second.
+    /// Returns the current list, at most a second old.
     pub(crate) async fn now(self: &Arc<Self>) -> Seen {
         let mut known = self.known.lock().await;
         if known.looked_at.is_none_or(|at| at.elapsed() >= FRESH_FOR) {
             let roster = self.clone();
             let found = tokio::task::spawn_blocking(move || (roster.look)()).await;
-            let lost = |_| Err(Error::Refused("etcd could not be asked".into()));
+            let lost = |_| Err(Error::Refused("the store could not be read".into()));
             known.found(found.unwrap_or_else(lost), Instant::now());
         }
         known.seen()
     }
 
-    /// Looks now and then, for ever.
+    /// Reads the list periodically. Never returns.
     pub(crate) async fn keep_up(self: Arc<Self>, metrics: Arc<Metrics>) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -93,7 +89,7 @@ impl Roster {
     }
 }
 
-impl Known {
+impl RosterState {
     fn found(&mut self, found: Result<Status, Error>, now: Instant) {
         self.looked_at = Some(now);
         self.heard.values_mut().for_each(|heard| heard.is_there = false);
@@ -114,7 +110,7 @@ impl Known {
     }
 
     fn seen(&self) -> Seen {
-        let nothing = || Err("etcd was not asked yet".into());
+        let nothing = || Err("the store was not read yet".into());
         let status = self.status.clone().unwrap_or_else(nothing);
         Seen { status, servers: self.heard.values().cloned().collect() }
     }
@@ -150,18 +146,18 @@ mod tests {
             rewound: false,
             moved_to: None,
             unreadable: Vec::new(),
-            etcd: Vec::new(),
+            members: Vec::new(),
         }
     }
 
-    fn names(known: &Known) -> Vec<(String, bool)> {
+    fn names(known: &RosterState) -> Vec<(String, bool)> {
         let servers = known.seen().servers;
         servers.into_iter().map(|heard| (heard.node.node, heard.is_there)).collect()
     }
 
     #[test]
     fn a_server_that_is_gone_is_remembered_for_a_while() {
-        let mut known = Known::default();
+        let mut known = RosterState::default();
         let begin = Instant::now();
         known.found(Ok(three()), begin);
         assert!(names(&known).iter().all(|(_, is_there)| *is_there));
@@ -172,7 +168,7 @@ mod tests {
         let gone = &known.seen().servers[0];
         assert_eq!((gone.node.node.as_str(), gone.is_there, gone.at), ("n1", false, begin));
         known.found(Err(Error::Refused("no answer".into())), later);
-        assert!(names(&known).iter().all(|(_, is_there)| !is_there), "nobody knows");
+        assert!(names(&known).iter().all(|(_, is_there)| !is_there), "none is present");
         assert_eq!(known.seen().status.expect_err("no answer"), "no answer");
         known.found(Ok(two), begin + GONE_FOR_MAX);
         assert_eq!(names(&known), [("n2".to_owned(), true), ("n3".to_owned(), true)]);
@@ -180,7 +176,7 @@ mod tests {
 
     #[test]
     fn no_more_than_so_many_are_remembered() {
-        let (mut known, begin) = (Known::default(), Instant::now());
+        let (mut known, begin) = (RosterState::default(), Instant::now());
         for n in 0..HEARD_MAX as u64 + 10 {
             let mut status = three();
             status.nodes.truncate(1);
@@ -192,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn however_many_look_etcd_is_asked_once() {
+    async fn however_many_look_the_store_is_asked_once() {
         let n_looks = Arc::new(AtomicUsize::new(0));
         let counted = n_looks.clone();
         let roster = Roster::new(move || {

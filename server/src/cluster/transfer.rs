@@ -1,6 +1,5 @@
-//! Whole stores, to and from etcd: backups, restores, checks, and moves from one machine to several and back.
+//! Whole stores, to and from a shared store: backups, restores, checks, and moves from one machine to several and back.
 
-#[cfg(feature = "etcd")]
 mod built;
 
 use std::fmt;
@@ -12,19 +11,19 @@ use super::{Access, Location};
 
 pub use built::{backup, migrate, reopen, restore, verify};
 
-/// Where a store is: a folder, or etcd.
+/// Where a store is: a folder, or a shared store.
 #[derive(Clone, Debug)]
 pub enum Home {
-    /// A data folder of one server.
+    /// The data directory of one server.
     Folder(PathBuf),
-    /// A store that several servers share.
+    /// A shared store.
     Shared(Access),
 }
 
-/// What a home is called on the command line.
+/// The address of a store on the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// A path.
+    /// The path of a data directory.
     Folder(PathBuf),
     /// `etcd://...`
     Shared(Location),
@@ -36,7 +35,9 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.starts_with(SCHEME) {
             true => text.parse().map(Self::Shared),
-            false if text.is_empty() => Err("must be a folder, or etcd://HOST:PORT/PREFIX".into()),
+            false if text.is_empty() => {
+                Err("must be a directory, or etcd://HOST:PORT/PREFIX".into())
+            }
             false => Ok(Self::Folder(text.into())),
         }
     }
@@ -48,40 +49,6 @@ impl fmt::Display for Address {
             Self::Folder(path) => path.display().fmt(f),
             Self::Shared(location) => location.fmt(f),
         }
-    }
-}
-
-#[cfg(not(feature = "etcd"))]
-mod built {
-    use std::path::Path;
-
-    use super::Home;
-    use crate::cluster::{Access, built::not_built};
-    use leasehold_store::{Error, sqlite};
-
-    /// Cannot be done.
-    pub fn backup(_: &Access, _: &Path) -> Result<sqlite::Copied, Error> {
-        not_built()
-    }
-
-    /// Cannot be done.
-    pub fn verify(_: &Access) -> Result<sqlite::Report, Error> {
-        not_built()
-    }
-
-    /// Cannot be done.
-    pub fn restore(_: &Path, _: &Access) -> Result<(), Error> {
-        not_built()
-    }
-
-    /// Cannot be done.
-    pub fn migrate(_: &Home, _: &Home) -> Result<(), Error> {
-        not_built()
-    }
-
-    /// Cannot be done.
-    pub fn reopen(_: &Home) -> Result<(), Error> {
-        not_built()
     }
 }
 

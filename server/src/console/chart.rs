@@ -5,7 +5,7 @@ use std::fmt::Write;
 use maud::{Markup, html};
 
 use super::sample::{KEPT, Sample};
-use crate::page::count;
+use crate::http::page::count;
 
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 40.0;

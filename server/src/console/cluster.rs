@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::chart::chart;
 use super::visit::{Trouble, Visit};
 use crate::cluster::roster::{Heard, Seen};
-use crate::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
+use crate::http::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
 use leasehold_store::Room;
 
 /// Interval at which the page is reloaded, because no lock event reports that a server has joined or left.
@@ -27,8 +27,8 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
         None => None,
     };
     let about = match visit.app.roster.is_some() {
-        true => html! { "The servers that share a store, and how each of them is." },
-        false => html! { "Which server answers, and how it is." },
+        true => html! { "The servers of the cluster, with the state of each." },
+        false => html! { "The state of this server." },
     };
     let body = html! {
         (title(html! { "Cluster" }, about))
@@ -36,7 +36,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
             @if let Some(seen) = &seen { (servers(seen)) }
         }
         section.card data-part="state" aria-labelledby="state" {
-            h2 #state { @if visit.app.roster.is_some() { "The server that leads" } @else { "This server" } }
+            h2 #state { @if visit.app.roster.is_some() { "The leader" } @else { "This server" } }
             (own(visit, seen.as_ref()))
         }
         @if visit.sees_all() {
@@ -55,7 +55,7 @@ fn servers(Seen { status, servers }: &Seen) -> Markup {
     html! {
         @match status {
             Ok(status) => (notes(status)),
-            Err(why) => p.note.bad role="alert" { "etcd does not answer: " (Text(why)) }
+            Err(why) => p.note.bad role="alert" { "The store does not respond: " (Text(why)) }
         }
         div.table {
             table {
@@ -79,22 +79,22 @@ fn servers(Seen { status, servers }: &Seen) -> Markup {
 fn notes(status: &Status) -> Markup {
     html! {
         @if status.leader.is_none() {
-            p.note.bad role="alert" { "No server leads: nothing is granted until one does." }
+            p.note.bad role="alert" { "The cluster has no leader. Until it has one, no lock is granted." }
         }
         @if status.paused {
             p.note.bad {
-                "Paused: no server takes the lead, and the one that leads goes on. "
+                "Paused: no server can become leader. The current leader continues. "
                 code { "leasehold cluster resume" } " undoes it."
             }
         }
         @if status.rewound {
             p.note.bad role="alert" {
-                "etcd was put back to an earlier state, so no server leads. "
-                code { "leasehold restore --store" } " is the way out."
+                "The store was rolled back to an earlier state, so no server can lead. To fix this, run "
+                code { "leasehold restore --store" } "."
             }
         }
         @if let Some(moved_to) = &status.moved_to {
-            p.note.bad { "The store is closed: it has moved to " (name(moved_to)) "." }
+            p.note.bad { "The store is closed. It has moved to " (name(moved_to)) "." }
         }
     }
 }
@@ -153,10 +153,10 @@ fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
             p {
                 (state("good", Shape::Full, "leads"))
                 @if app.roster.is_some() {
-                    " It has answered this page. Any server can be asked: those that follow pass requests on to it."
+                    " It served this page. Clients can use any server: followers forward requests to the leader."
                 } @else {
-                    " One machine: this server has its data to itself, and no other server shares it. Several can \
-                     share a store: "
+                    " This server is not part of a cluster. For high availability, run several servers with a store \
+                     in etcd: "
                     code { "leasehold serve --store etcd://..." } "."
                 }
             }
@@ -167,19 +167,19 @@ fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
                 dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
                 @if let Some(status) = status {
                     @if let Some(epoch) = app.metrics.engine.cluster.epoch() {
-                        dt { "Epoch" } dd { (epoch) " " span.dim { "one more each time a server takes the lead" } }
+                        dt { "Epoch" } dd { (epoch) " " span.dim { "increases with each leader change" } }
                     }
-                    dt { "Format of the store" } dd { (status.format) }
+                    dt { "Store format" } dd { (status.format) }
                     dt { "Last record" }
                     dd {
                         (whole(status.head)) " "
-                        span.dim { "the snapshot has those up to " (whole(status.snapshot)) }
+                        span.dim { "the snapshot ends at " (whole(status.snapshot)) }
                     }
                     (room(health.room()))
                 }
                 @if visit.sees_all() {
                     @if app.roster.is_none() {
-                        dt { "Journal not in the tables yet" } dd { (bytes(health.n_bytes())) }
+                        dt { "Journal not folded yet" } dd { (bytes(health.n_bytes())) }
                     }
                     dt { "Healthy" }
                     dd {
@@ -206,7 +206,7 @@ fn room(room: Room) -> Markup {
             dd {
                 (bytes(room.n_bytes_in_use)) " of " (bytes(room.quota)) " in use "
                 @if room.n_alarms > 0 { (state("bad", Shape::Cross, "alarm")) }
-                @else if room.is_short { (state("bad", Shape::Mark, "nearly full: nothing more is granted")) }
+                @else if room.is_short { (state("bad", Shape::Mark, "nearly full: no lock is granted")) }
                 @else { (state("good", Shape::Full, "room left")) }
             }
         }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::locks::{self, owner, standing, time_left};
 use super::visit::{Trouble, Visit, address};
 use crate::content::{Entry, Error, FilePath, Found, Listing, ToRead};
-use crate::page::{Page, Place, Text, bytes, day, name, title};
+use crate::http::page::{Page, Place, Text, bytes, day, name, title};
 
 /// Entries per page.
 const PAGE: usize = 100;
@@ -42,7 +42,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
         (title(html! { "Files" }, html! { (entries.len()) " in this folder" @if next.is_some() { " and more" } }))
         div data-part="files" {
             @if entries.is_empty() {
-                div.card.empty { "There is nothing in this folder that you may read." }
+                div.card.empty { "This folder contains nothing that you may read." }
             } @else {
                 div.table {
                     table {
@@ -74,15 +74,15 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
 async fn list(visit: &Visit, params: &Params) -> Result<(FilePath, Listing), Trouble> {
     let nothing = || Trouble::Missing("there is no such folder".into());
     let content = visit.app.content.clone();
-    let content = content.ok_or_else(|| Trouble::Missing("this server keeps no files".into()))?;
+    let content = content.ok_or_else(|| Trouble::Missing("this server stores no files".into()))?;
     // Without authentication, files can still be restricted to clients with a session.
     if !visit.caller.is_asked() && !visit.app.dialect.files.is_public {
-        let why = "files are only for those with a session on this server (files-public)";
+        let why = "files need a session on this server (files-public)";
         return Err(Trouble::Denied(leasehold_auth::Denied::Forbidden(why.into())));
     }
     let path = format!("/{}", params.path.trim_matches('/'));
     let path = FilePath::plain(&path).ok_or_else(nothing)?;
-    let asked = visit.caller.permit(ToRead::new(&visit.app, path.clone()))?;
+    let asked = visit.caller.permit(ToRead::new(&**visit.app, path.clone()))?;
     let after = Some(params.after.clone()).filter(|after| !after.is_empty());
     let listed = content.blocking(move |content| match content.find(&asked)? {
         Some(Found::Folder) => content.list(&asked, after.as_deref(), PAGE),
@@ -103,7 +103,7 @@ async fn locked(
 ) -> Result<Vec<(Entry, Locked)>, Trouble> {
     let of = |entry: &Entry| {
         let path = FilePath::plain(&format!("{}{}", folder.as_str(), entry.name))?;
-        let lock = path.lock(&visit.app);
+        let lock = path.lock(&**visit.app);
         let is_file = entry.facts.is_some();
         // The lock name of a very long path contains a hash, so a different rule can apply to it.
         (is_file && visit.caller.check(Right::FilesRead, &lock).is_ok()).then_some(lock)

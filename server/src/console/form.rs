@@ -4,12 +4,12 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 
-use crate::app::App;
+use crate::host::Host;
 use crate::http::body;
 
 /// Returns the fields of a form of at most `n_bytes_max` bytes, or a message that describes the error.
 pub(super) async fn read<T: DeserializeOwned>(
-    app: &App,
+    app: &Host,
     body: Body,
     n_bytes_max: usize,
 ) -> Result<T, String> {

@@ -12,7 +12,7 @@ use super::locks::{owner, reserved, standing, time_left};
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{reason, timeline};
 use crate::dialect;
-use crate::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
+use crate::http::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
 
 /// Maximum number of waiters that the page shows.
 const QUEUE_SHOWN: usize = 100;
@@ -119,7 +119,7 @@ fn holders(visit: &Visit, view: &LockView, now: Timestamp) -> Markup {
                     dt { "Expired" } dd { (day(visit.app.engine.wall_ms_of(lapse.expired_at))) " UTC" }
                 }
             } @else if let Some(lapse) = view.lapse.as_ref().filter(|_| view.holders.is_empty()) {
-                p.dim { "Last held by " (owner(lapse.dialect, &lapse.owner)) ", who let it expire." }
+                p.dim { "Last held by " (owner(lapse.dialect, &lapse.owner)) ", whose lease expired." }
             }
             @for lease in &view.holders { (holder(visit, lease, now)) }
             @if n_hidden > 0 { p.dim { "and " (count(n_hidden)) " more" } }
@@ -143,12 +143,12 @@ fn holder(visit: &Visit, lease: &LeaseView, now: Timestamp) -> Markup {
             dd {
                 (ago(now.since(lease.granted_at).as_millis()))
                 span.dim { ", since " (day(visit.app.engine.wall_ms_of(lease.granted_at))) " UTC" }
-                @if waited >= 1000 { span.dim { ", after waiting " (crate::page::length(waited)) } }
+                @if waited >= 1000 { span.dim { ", after waiting " (crate::http::page::length(waited)) } }
             }
             dt { "Mode" } dd { (mode) }
             dt { "Protocol" } dd { span.tag { (dialect::name_of(lease.dialect)) } }
             @if lease.grace.as_millis() > 0 {
-                dt { "Grace" } dd { (crate::page::length(lease.grace.as_millis())) " after it expires" }
+                dt { "Grace" } dd { (crate::http::page::length(lease.grace.as_millis())) " after it expires" }
             }
             @if let Some(metadata) = &lease.metadata {
                 dt { "Metadata" } dd { pre.value tabindex="0" { (Lines(&written(lease.dialect, metadata))) } }
@@ -170,15 +170,15 @@ fn queue(view: &LockView, now: Timestamp) -> Markup {
     html! {
         h2 #queue { "Queue" @if view.n_waiting > 0 { span.dim { " · " (count(view.n_waiting)) " waiting" } } }
         @if view.queue.is_empty() {
-            p.dim { "Nobody waits for it." }
+            p.dim { "No client is waiting for it." }
         } @else {
             div.table {
                 table {
-                    caption.unseen { "Who waits, in order" }
+                    caption.unseen { "Waiters, in queue order" }
                     thead {
                         tr {
                             th scope="col" { "Position" } th scope="col" { "Owner" } th scope="col" { "Waiting for" }
-                            th scope="col" { "Gives up in" } th scope="col" { "Protocol" }
+                            th scope="col" { "Waits until" } th scope="col" { "Protocol" }
                         }
                     }
                     tbody { @for (n, lease) in view.queue.iter().enumerate() { (waiter(n + 1, lease, now)) } }
@@ -218,20 +218,20 @@ fn revocation(visit: &Visit, key: &LockKey, view: &LockView, typed: &str) -> Mar
         section.card data-part="revoke" data-kept=[reason::filled(typed).map(|_| "")] aria-labelledby="revoke" {
             h2 #revoke { "Revoke" }
             @if view.holders.is_empty() {
-                p.dim { "Nobody holds it." }
+                p.dim { "The lock is not held." }
             } @else if let Err(denied) = may {
                 p.dim { (Text(&denied.to_string())) }
             } @else {
                 form.stack method="post" action=(Text(&action)) {
                     p {
-                        "Takes the lock away from " (owner(view.holders[0].dialect, &view.holders[0].owner))
+                        "Revokes the lock from " (owner(view.holders[0].dialect, &view.holders[0].owner))
                         @if view.holders.len() > 1 { " and " (count(view.holders.len() - 1)) " more" }
                         " at once. "
                         @if n_kept > 0 {
-                            "Only those on this page are meant: " (count(n_kept)) " others keep it."
+                            "Only the holders on this page are affected: " (count(n_kept)) " others keep it."
                         } @else {
-                            "The next in the queue gets it with a higher fencing token; a resource that checks \
-                             tokens refuses what comes late."
+                            "The next waiter gets the lock with a higher fencing token. A resource that checks tokens \
+                             rejects late writes."
                         }
                     }
                     @for lease in &view.holders { input type="hidden" name="token" value=(lease.token.get()); }

@@ -34,9 +34,10 @@ use leasehold_auth::Denied;
 use maud::html;
 
 use crate::app::App;
-use crate::door::Arrival;
-use crate::http::media;
-use crate::page::{self, Page, Viewer};
+use crate::host::Host;
+use crate::http::media::wants_page;
+use crate::http::page::{self, Page, Viewer};
+use crate::http::request::Arrival;
 pub(crate) use notice::Notices;
 pub(crate) use sample::Samples;
 use sign_in::HOME;
@@ -45,7 +46,7 @@ use visit::{Trouble, Visit};
 /// Seconds after which the browser reloads a page that could not be shown because the cluster has no leader.
 const UNLED_REFRESH_S: u32 = 3;
 
-pub(crate) fn routes() -> Router<App> {
+pub(crate) fn routes() -> Router<Host> {
     Router::new()
         .route("/console", get(locks::show))
         .route("/console/lock", get(lock::show))
@@ -67,14 +68,6 @@ pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool
     path == "/" && wants_page(method, headers)
 }
 
-/// Returns whether the client is a browser that wants a page. A client that prefers JSON is a program.
-pub(crate) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
-    let is_look = method == Method::GET || method == Method::HEAD;
-    let page = media::quality(headers, &["text/html"]);
-    let json = media::quality(headers, &["application/json", "application/*", "*/*"]);
-    is_look && page > 0.0 && page >= json
-}
-
 /// Returns whether a path is an HTML page outside the console.
 fn is_page(path: &str) -> bool {
     matches!(path, "/docs" | "/lock/page")
@@ -83,7 +76,7 @@ fn is_page(path: &str) -> bool {
 /// Returns the page for a browser whose user has no right to view an HTML page. Returns `None` for programs and for
 /// other paths.
 pub(crate) fn refused<B>(
-    app: &App,
+    app: &Host,
     arrival: &Arrival,
     request: &axum::http::Request<B>,
     denied: &Denied,
@@ -101,13 +94,13 @@ pub(crate) fn refused<B>(
 }
 
 /// Renders a page of a dialect for the user who requests it, or the reason why it cannot be shown.
-pub(crate) fn shown(app: App, parts: &Parts, page: Result<Page, Denied>) -> Response {
-    let visit = Visit::new(app, parts);
+pub(crate) fn shown(app: &App, parts: &Parts, page: Result<Page, Denied>) -> Response {
+    let visit = Visit::new(Host::from(app.clone()), parts);
     visit.answer(page.map_err(Trouble::from))
 }
 
 /// Handles unknown paths below `/console`.
-async fn lost(State(app): State<App>, request: Request) -> Response {
+async fn lost(State(app): State<Host>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     if !wants_page(&parts.method, &parts.headers) {
         return crate::app::nothing_here().await;
@@ -120,21 +113,21 @@ async fn lost(State(app): State<App>, request: Request) -> Response {
 pub(crate) fn unled(uri: &Uri) -> Response {
     let here = uri.path_and_query().map_or("/console", PathAndQuery::as_str);
     let body = html! {
-        p.note.bad role="alert" { "This server is one of several, and none that leads could be reached." }
+        p.note.bad role="alert" { "This server is part of a cluster and cannot reach the leader." }
         p {
-            "Usually another takes the lead within 3 seconds. Until then nothing is granted, and no lease ends. \
+            "Usually another server takes over within 3 seconds. Until then, no lock is granted and no lease expires. \
              This page tries again every " (UNLED_REFRESH_S) " seconds."
         }
-        p { "If it stays so: " code { "leasehold cluster status" } ", where etcd can be reached, says why." }
+        p { "If this continues, run " code { "leasehold cluster status" } " on a host that can reach etcd." }
     };
-    let page = Page::narrow("No server leads at present", body).refresh(UNLED_REFRESH_S, here);
+    let page = Page::narrow("The cluster has no leader", body).refresh(UNLED_REFRESH_S, here);
     let mut answer = page.status(StatusCode::SERVICE_UNAVAILABLE).answer(&Viewer::default());
     answer.headers_mut().insert(header::RETRY_AFTER, UNLED_REFRESH_S.into());
     answer
 }
 
 /// Handles `/`: shows the list of locks.
-pub(crate) async fn front(app: App, request: Request) -> Response {
+pub(crate) async fn front(app: Host, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     locks::show(Visit::new(app, &parts)).await
 }

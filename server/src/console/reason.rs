@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::visit::Trouble;
-use crate::app::App;
-use crate::page::Text;
+use crate::host::Host;
+use crate::http::page::Text;
 
 /// Renders the input field for the reason. `typed` is the text that the user has entered before.
-pub(super) fn field(app: &App, typed: &str) -> Markup {
+pub(super) fn field(app: &Host, typed: &str) -> Markup {
     let n_max = app.limits.reason_bytes_max;
     html! {
         label.field {
@@ -23,7 +23,7 @@ pub(super) fn filled(typed: &str) -> Option<&str> {
 }
 
 /// Checks that the reason is neither empty nor too long.
-pub(super) fn check<'a>(app: &App, typed: &'a str) -> Result<&'a str, Trouble> {
+pub(super) fn check<'a>(app: &Host, typed: &'a str) -> Result<&'a str, Trouble> {
     let reason = typed.trim();
     if reason.is_empty() {
         return Err(Trouble::Wrong("reason: must not be empty; nothing was revoked".into()));

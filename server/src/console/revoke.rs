@@ -12,10 +12,10 @@ use super::lock::{self, look};
 use super::sign_in;
 use super::visit::{Trouble, Visit, address, of_lock};
 use super::{form, reason};
-use crate::app::App;
+use crate::dialect::operator;
 use crate::dialect::{self, grip};
-use crate::operator;
-use crate::page::count;
+use crate::host::Host;
+use crate::http::page::count;
 
 /// Maximum size of the form, in bytes. It contains the token of each holder that the page shows.
 const FORM_BYTES_MAX: usize = 32 * 1024;
@@ -29,19 +29,19 @@ struct Params {
 
 /// The fields of the form.
 #[derive(Default)]
-struct Asked {
+struct RevokeForm {
     reason: String,
     tokens: Vec<u64>,
 }
 
-pub(super) async fn revoke(State(app): State<App>, request: Request) -> Response {
+pub(super) async fn revoke(State(app): State<Host>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let visit = Visit::new(app, &parts);
     let key = match key(&visit) {
         Ok(key) => key,
         Err(trouble) => return visit.answer(Err(trouble)),
     };
-    let mut asked = Asked::default();
+    let mut asked = RevokeForm::default();
     match done(&visit, &key, &parts.headers, body, &mut asked).await {
         Ok(to) => sign_in::see_other(&to, &[]),
         Err(trouble) => visit.answer(lock::again(&visit, &key, trouble, asked.reason.trim()).await),
@@ -66,7 +66,7 @@ async fn done(
     key: &LockKey,
     headers: &HeaderMap,
     body: Body,
-    asked: &mut Asked,
+    asked: &mut RevokeForm,
 ) -> Result<String, Trouble> {
     form::check_kind(headers).map_err(Trouble::Wrong)?;
     let pairs: Vec<(String, String)> =
@@ -76,8 +76,7 @@ async fn done(
     visit.caller.check(Right::Revoke, key)?;
     grip::check_revocable(&visit.app, key).map_err(Trouble::Wrong)?;
     if asked.tokens.is_empty() {
-        let why =
-            "the form names no fencing token, so nobody would lose the lock; nothing was revoked";
+        let why = "the form contains no fencing token; nothing was revoked";
         return Err(Trouble::Wrong(why.into()));
     }
     let view = look(visit, key, 0).await?;
@@ -85,7 +84,8 @@ async fn done(
     let meant = view.holders.iter().filter(|lease| asked.tokens.contains(&lease.token.get()));
     let numbers: Vec<_> = meant.map(|lease| lease.id.number).collect();
     if numbers.is_empty() {
-        let why = "those who were shown do not hold the lock any more; nothing was revoked. This is how it is now";
+        let why = "the holders on the previous page no longer hold the lock; nothing was revoked. This page shows the \
+            current holders";
         return Err(Trouble::Changed(why.into()));
     }
     let target = Target::Leases(numbers);
@@ -99,24 +99,24 @@ async fn done(
 /// Returns the notice. It names only the revoked leases, so it stays true if another client acquires the lock.
 fn said(revoked: &[LeaseView]) -> String {
     match revoked {
-        [] => "Nobody held it any more: nothing was revoked.".into(),
+        [] => "The lock is no longer held. Nothing was revoked.".into(),
         [lease] => {
             let owner = dialect::shown(lease.dialect, &lease.owner);
             let token = lease.token.get();
-            format!("Revoked: its holder {owner} (fencing token {token}) has lost it.")
+            format!("Revoked: {owner} (fencing token {token}) no longer holds the lock.")
         }
-        all => format!("Revoked: {} of its holders have lost it.", count(all.len())),
+        all => format!("Revoked: {} holders no longer hold the lock.", count(all.len())),
     }
 }
 
-impl Asked {
+impl RevokeForm {
     fn fill(&mut self, pairs: &[(String, String)]) -> Result<(), Trouble> {
         // The reason is read first: the page shows it again even if the rest of the form is invalid.
         let reason = pairs.iter().rfind(|(name, _)| name == "reason");
         self.reason = reason.map(|(_, value)| value.clone()).unwrap_or_default();
         for (name, value) in pairs.iter().filter(|(name, _)| name != "reason") {
             if name != "token" {
-                let why = "the form has a field that it should not have";
+                let why = "the form contains an unknown field";
                 return Err(Trouble::Wrong(why.into()));
             }
             let wrong = |_| Trouble::Wrong("token: must be a fencing token".into());

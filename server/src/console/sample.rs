@@ -26,10 +26,10 @@ pub(crate) struct Sample {
 
 /// The latest samples. All threads share them.
 #[derive(Default)]
-pub(crate) struct Samples(Mutex<Kept>);
+pub(crate) struct Samples(Mutex<SampleBuffer>);
 
 #[derive(Default)]
-struct Kept {
+struct SampleBuffer {
     samples: VecDeque<Sample>,
     n_granted: Option<u64>,
 }
@@ -64,7 +64,7 @@ impl Samples {
     /// Returns the latest rate of grants as text.
     pub(super) fn rate(samples: &[Sample]) -> String {
         let rate = samples.last().map_or(0.0, |sample| sample.granted_per_s);
-        if rate < 10.0 { format!("{rate:.1}") } else { crate::page::count(rate as usize) }
+        if rate < 10.0 { format!("{rate:.1}") } else { crate::http::page::count(rate as usize) }
     }
 }
 

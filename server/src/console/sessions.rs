@@ -12,10 +12,10 @@ use super::locks::owner;
 use super::sign_in;
 use super::visit::{Trouble, Visit, address};
 use super::{form, reason};
-use crate::app::App;
 use crate::dialect;
-use crate::operator;
-use crate::page::{Page, Place, Text, ago, count, left, title};
+use crate::dialect::operator;
+use crate::host::Host;
+use crate::http::page::{Page, Place, Text, ago, count, left, title};
 
 /// Sessions per page.
 const PAGE: usize = 100;
@@ -42,7 +42,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     let next = sessions.get(PAGE).map(|(session, _)| session.number.0.to_string());
     sessions.truncate(PAGE);
     let now = visit.app.engine.now();
-    let about = html! { "One keep-alive for any number of leases: when a session ends, they end." };
+    let about = html! { "One keep-alive renews all leases of a session. When a session ends, its leases end." };
     let body = html! {
         (title(html! { "Sessions" }, about))
         (visit.notice(&params.notice))
@@ -93,7 +93,7 @@ fn row(session: &SessionRecord, n_leases: u32, now: Timestamp) -> Markup {
 
 /// The session to end, and the reason.
 #[derive(Deserialize)]
-struct Asked {
+struct EndSessionForm {
     number: u64,
     #[serde(default)]
     reason: String,
@@ -103,7 +103,7 @@ struct Asked {
 pub(super) async fn ask(visit: Visit) -> Response {
     let page = async {
         visit.check_known()?;
-        let Asked { number, .. } = visit.params()?;
+        let EndSessionForm { number, .. } = visit.params()?;
         ending(&visit, &find(&visit, number).await?, "", None)
     };
     visit.answer(page.await)
@@ -117,10 +117,10 @@ fn ending(
 ) -> Result<Page, Trouble> {
     let (number, now) = (session.number.0, visit.app.engine.now());
     let leases = match n_leases {
-        0 => "It has no lease at present.".into(),
-        1 => "Its lease is revoked at once, with this reason; so is what it waits for.".into(),
+        0 => "It has no leases.".into(),
+        1 => "Its lease and its waits are revoked immediately, with this reason.".into(),
         n => format!(
-            "Its {} leases are revoked at once, with this reason: all it holds and waits for.",
+            "All its {} leases and waits are revoked immediately, with this reason.",
             count(*n as usize)
         ),
     };
@@ -135,7 +135,7 @@ fn ending(
                 dt { "Open for" } dd { (ago(now.since(session.opened_at).as_millis())) }
                 dt { "Protocol" } dd { span.tag { (dialect::name_of(session.dialect)) } }
             }
-            p { (leases) " Then the session ends: whoever has it cannot keep it alive any more." }
+            p { (leases) " Then the session ends, and its owner can no longer keep it alive." }
             form.stack method="post" action="/console/sessions/end" {
                 input type="hidden" name="number" value=(number);
                 (reason::field(&visit.app, typed))
@@ -153,17 +153,17 @@ async fn find(visit: &Visit, number: u64) -> Result<(SessionRecord, u32), Troubl
 }
 
 fn gone() -> Trouble {
-    Trouble::Missing("there is no session of this number, or it has ended".into())
+    Trouble::Missing("no session has this number, or it has ended".into())
 }
 
-pub(super) async fn end(State(app): State<App>, request: Request) -> Response {
+pub(super) async fn end(State(app): State<Host>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let visit = Visit::new(app, &parts);
     let asked = async {
         form::check_kind(&parts.headers)?;
         form::read(&visit.app, body, FORM_BYTES_MAX).await
     };
-    let asked: Asked = match asked.await {
+    let asked: EndSessionForm = match asked.await {
         Ok(asked) => asked,
         Err(why) => return visit.answer(Err(Trouble::Wrong(why))),
     };
@@ -180,18 +180,20 @@ pub(super) async fn end(State(app): State<App>, request: Request) -> Response {
     }
 }
 
-async fn done(visit: &Visit, Asked { number, reason }: &Asked) -> Result<String, Trouble> {
+async fn done(
+    visit: &Visit,
+    EndSessionForm { number, reason }: &EndSessionForm,
+) -> Result<String, Trouble> {
     let found = find(visit, *number).await?;
     let reason = Some(reason::check(&visit.app, reason)?);
     let ended = operator::end_session::<Trouble>(&visit.app, &visit.caller, &found, reason);
     let n = ended.await?.ok_or_else(gone)?;
     let leases = match n {
-        0 => "it had no lease".into(),
+        0 => "it had no leases".into(),
         1 => "its lease was revoked".into(),
         n => format!("its {} leases were revoked", count(n as usize)),
     };
     let owner = &found.0.owner.instance;
-    let notice =
-        visit.app.notices.leave(format!("Session {number} of {owner} was ended: {leases}."));
+    let notice = visit.app.notices.leave(format!("Ended session {number} of {owner}: {leases}."));
     Ok(address("/console/sessions", &[("notice", &notice)]))
 }

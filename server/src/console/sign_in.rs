@@ -22,11 +22,11 @@ use serde::de::DeserializeOwned;
 
 use super::form;
 use super::visit::Visit;
-use crate::app::App;
 use crate::audit::Kind;
-use crate::door::{self, Arrival};
+use crate::host::Host;
 use crate::http::forwarded;
-use crate::page::{Page, Text, Viewer, name};
+use crate::http::page::{Page, Text, Viewer, name};
+use crate::http::request::{self, Arrival};
 
 /// The page to show after signing in if no other page was requested.
 pub(super) const HOME: &str = "/console";
@@ -38,9 +38,9 @@ const TO_BYTES_MAX: usize = 512;
 const KEY_SESSION_MS: i64 = 12 * 3600 * 1000;
 
 /// An error response.
-type Refused = Box<Response>;
+type ErrorResponse = Box<Response>;
 
-pub(super) fn routes() -> Router<App> {
+pub(super) fn routes() -> Router<Host> {
     Router::new()
         .route("/console/sign-in", get(sign_in).post(sign_in_by_key))
         .route("/console/callback", get(callback))
@@ -48,7 +48,7 @@ pub(super) fn routes() -> Router<App> {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct SignInQuery {
     /// The name of the issuer.
     with: Option<String>,
     to: Option<String>,
@@ -77,10 +77,10 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn of(app: &'a App, parts: &Parts) -> Result<Self, Refused> {
+    fn of(app: &'a Host, parts: &Parts) -> Result<Self, ErrorResponse> {
         let both = app.auth.authority().zip(app.auth.sign_ins());
         let Some((authority, sign_ins)) = both else {
-            let text = "Authentication is off: nobody is asked who they are.";
+            let text = "Authentication is off: clients are not authenticated.";
             return Err(words(
                 StatusCode::OK,
                 html! { p { (text) } p { a href=(HOME) { "Go to the locks" } } },
@@ -91,27 +91,27 @@ impl<'a> Desk<'a> {
     }
 
     /// Refuses to set cookies on connections that others could read.
-    fn check_private(&self) -> Result<(), Refused> {
+    fn check_private(&self) -> Result<(), ErrorResponse> {
         if self.is_private {
             return Ok(());
         }
-        let text = "Signing in needs TLS: https, or a proxy of --trusted-proxies that says so (X-Forwarded-Proto).";
+        let text = "Signing in needs TLS: https, or a proxy of --trusted-proxies that reports it (X-Forwarded-Proto).";
         Err(words(StatusCode::BAD_REQUEST, html! { p { (text) } }))
     }
 }
 
 /// Shows the sign-in page, or redirects to the chosen issuer.
-async fn sign_in(State(app): State<App>, parts: Parts) -> Response {
+async fn sign_in(State(app): State<Host>, parts: Parts) -> Response {
     entrance(&app, &parts).await.unwrap_or_else(|answer| *answer)
 }
 
-async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
+async fn entrance(app: &Host, parts: &Parts) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
-    let asked: Asked = query(&parts.uri)?;
+    let asked: SignInQuery = query(&parts.uri)?;
     let to = local(asked.to.as_deref());
     let Some(with) = asked.with else {
-        if door::is_sent(&parts.headers) {
+        if request::is_sent(&parts.headers) {
             return Ok(again(parts.uri.path_and_query().map_or(HOME, |here| here.as_str())));
         }
         let viewer = Visit::new(app.clone(), parts).viewer();
@@ -123,7 +123,7 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let found = desk.authority.issuers().iter().find(|issuer| *issuer.config().name == *with);
     let login = found.and_then(|issuer| Some((issuer, issuer.config().login.as_ref()?)));
     let Some((issuer, login)) = login else {
-        return Err(failed(StatusCode::NOT_FOUND, "Nobody can sign in with this."));
+        return Err(failed(StatusCode::NOT_FOUND, "You cannot sign in with this."));
     };
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
@@ -139,8 +139,8 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let attempt = Attempts::begin(&with, to, before, desk.wall_ms);
     let sign_in::attempt::Attempt { state, nonce, verifier, .. } = &attempt;
     let away = issuer.entrance(login, state, nonce, verifier).await.map_err(|why| {
-        tracing::warn!(issuer = issuer.config().issuer, why, "nobody can sign in");
-        failed(StatusCode::SERVICE_UNAVAILABLE, "The issuer does not answer now. Try again later.")
+        tracing::warn!(issuer = issuer.config().issuer, why, "sign-in is unavailable");
+        failed(StatusCode::SERVICE_UNAVAILABLE, "The issuer does not respond. Try again later.")
     })?;
     let sealed = desk.sign_ins.attempts().seal(&attempt);
     Ok(see_other(&away, &[cookie::attempt(&sealed, LASTS_SECONDS)]))
@@ -175,7 +175,7 @@ fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode
             Greeting::SignedIn(who) => {
                 p.note { "You are signed in as " (name(who)) ". " a href=(Text(to)) { "Go on" } }
                 form method="post" action="/console/sign-out" { button { "Sign out" } }
-                p.dim { "Or sign in as somebody else:" }
+                p.dim { "Or sign in as another user:" }
             }
         }
         @for (href, own) in entrances {
@@ -190,13 +190,13 @@ fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode
     *words(status, body)
 }
 
-async fn sign_in_by_key(State(app): State<App>, request: Request) -> Response {
+async fn sign_in_by_key(State(app): State<Host>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     by_key(&app, &parts, body).await.unwrap_or_else(|answer| *answer)
 }
 
 /// Adds a `Retry-After` header, rounded up to whole seconds.
-fn too_often(denied: Denied) -> Refused {
+fn too_often(denied: Denied) -> ErrorResponse {
     let mut refused = failed(denied.status(), &denied.to_string());
     if let Denied::TooOften(_, wait) = denied {
         let seconds = wait.as_millis().div_ceil(1000).max(1) as u64;
@@ -205,7 +205,7 @@ fn too_often(denied: Denied) -> Refused {
     refused
 }
 
-async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refused> {
+async fn by_key(app: &Host, parts: &Parts, body: Body) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
     let shown = form::read(app, body, FORM_BYTES_MAX).await;
@@ -216,7 +216,7 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
         let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
         return Err(match app.auth.take_failure(from, app.engine.at(arrival.received)) {
             Ok(()) => {
-                let wrong = Greeting::Wrong("This API key is not known.");
+                let wrong = Greeting::Wrong("Unknown API key.");
                 choice(&desk, to, &wrong, StatusCode::UNAUTHORIZED).into()
             }
             Err(denied) => too_often(denied),
@@ -235,7 +235,7 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
 }
 
 /// Starts a session and returns its cookie.
-fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, Refused> {
+fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, ErrorResponse> {
     let secret = desk.sign_ins.begin(principal, ends_ms, desk.wall_ms).ok_or_else(|| {
         let why = "Too many people are signed in (auth-sign-ins-max). Try again later.";
         failed(StatusCode::SERVICE_UNAVAILABLE, why)
@@ -243,7 +243,7 @@ fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, 
     Ok(cookie::session(&secret, ends_ms.saturating_sub(desk.wall_ms) / 1000))
 }
 
-async fn callback(State(app): State<App>, parts: Parts) -> Response {
+async fn callback(State(app): State<Host>, parts: Parts) -> Response {
     // The cookie of a sign-in attempt is deleted even if the attempt fails.
     let mut answer = come_back(&app, &parts).await.unwrap_or_else(|answer| *answer);
     if let Ok(over) = HeaderValue::from_str(&cookie::attempt("", 0)) {
@@ -252,12 +252,12 @@ async fn callback(State(app): State<App>, parts: Parts) -> Response {
     answer
 }
 
-async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
+async fn come_back(app: &Host, parts: &Parts) -> Result<Response, ErrorResponse> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
     let CameBack { code, state, iss, error } = query(&parts.uri)?;
     let unexpected = || {
-        let why = "This sign-in was not begun with this browser, is over, or took longer than ten minutes.";
+        let why = "This sign-in was started in another browser, has ended, or took longer than ten minutes.";
         failed(StatusCode::BAD_REQUEST, why)
     };
     let attempt = cookie::only(&parts.headers, cookie::ATTEMPT).ok().flatten();
@@ -300,7 +300,7 @@ async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
     Ok(with_cookies(page.answer(&Viewer::default()), &[session]))
 }
 
-async fn sign_out(State(app): State<App>, parts: Parts) -> Response {
+async fn sign_out(State(app): State<Host>, parts: Parts) -> Response {
     let desk = match Desk::of(&app, &parts) {
         Ok(desk) => desk,
         Err(answer) => return *answer,
@@ -329,20 +329,20 @@ fn local(to: Option<&str>) -> &str {
     to.filter(is_local).unwrap_or(HOME)
 }
 
-fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
+fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, ErrorResponse> {
     let parsed = axum::extract::Query::try_from_uri(uri);
     let parsed = parsed.map(|axum::extract::Query(asked)| asked);
-    parsed.map_err(|_| failed(StatusCode::BAD_REQUEST, "The query of this address is not right."))
+    parsed.map_err(|_| failed(StatusCode::BAD_REQUEST, "The query of this address is invalid."))
 }
 
-fn failed(status: StatusCode, why: &str) -> Refused {
+fn failed(status: StatusCode, why: &str) -> ErrorResponse {
     words(
         status,
         html! { p.note.bad { (Text(why)) } p { a href="/console/sign-in" { "Sign in" } } },
     )
 }
 
-fn words(status: StatusCode, body: Markup) -> Refused {
+fn words(status: StatusCode, body: Markup) -> ErrorResponse {
     Page::narrow("Sign in", body).status(status).answer(&Viewer::default()).into()
 }
 
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_elsewhere() {
+    fn redirects_stay_on_this_server() {
         for to in ["/", "/console", "/lock/page?x=1#a", "/a//b"] {
             assert_eq!(local(Some(to)), to);
         }

@@ -99,7 +99,7 @@ fn curl(wish: &Wish<'_>) -> String {
         format!("{url}/v1/namespaces/{}/locks/{}/acquire", in_path(namespace), in_path(name));
     format!(
         "curl {as_is}{}{key} \\\n  --json '{{\"owner_id\": \"me\", \"ttl_ms\": {}, \"wait_ms\": 60000}}'\n\
-         # its answer has lease_id and fencing_token; both are needed to renew and to release",
+         # the response has lease_id and fencing_token; both are needed to renew and to release",
         word(&path),
         ttl_s * 1000
     )

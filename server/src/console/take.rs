@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::snippet::{LANGUAGES, Wish};
 use super::visit::{Trouble, Visit};
-use crate::page::{Lines, Page, Place, Text, title};
+use crate::http::page::{Lines, Page, Place, Text, title};
 
 /// Maximum TTL in an example, in seconds.
 const TTL_S_MAX: u64 = 86_400;
@@ -35,7 +35,7 @@ fn page(visit: &Visit) -> Result<Page, Trouble> {
     visit.check_known()?;
     let params: Params = visit.params()?;
     let wish = wish(visit, &params)?;
-    let about = html! { "Paste one of these. Each takes the lock, waits for it if it must, and gives it back." };
+    let about = html! { "Paste one of these. Each acquires the lock, waits for it if necessary, and releases it." };
     let body = html! {
         (title(html! { "Take a lock" }, about))
         (form(&params))

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::visit::{Trouble, Visit, address};
 use crate::dialect::{self, native};
-use crate::page::{Shape, Text, length, moment, name};
+use crate::http::page::{Shape, Text, length, moment, name};
 use leasehold_store::history::Query;
 
 /// Events per page.
@@ -45,7 +45,7 @@ pub(super) async fn show(visit: &Visit, key: &LockKey, before: &str) -> Result<M
     Ok(html! {
         h2 #history { "History" }
         @if events.is_empty() {
-            p.dim { "Nothing is known to have happened to it." }
+            p.dim { "No events of this lock are known." }
         } @else {
             ol.timeline { @for event in &events { (entry(event, shows)) } }
         }
@@ -60,7 +60,7 @@ fn entry(event: &Event, shows: impl Fn(&LockKey) -> bool) -> Markup {
         EventKind::Granted => ("granted", Shape::Full, "got the lock"),
         EventKind::Released => ("released", Shape::Ring, "released it"),
         EventKind::Expired => ("expired", Shape::Half, "let it expire"),
-        EventKind::Revoked => ("revoked", Shape::Cross, "had it revoked"),
+        EventKind::Revoked => ("revoked", Shape::Cross, "was revoked"),
         EventKind::WaitEnded => ("wait_ended", Shape::Ring, "left the queue"),
         EventKind::HeldLong => ("held_long", Shape::Mark, "has held it for long"),
         EventKind::WaitedLong => ("waited_long", Shape::Mark, "has waited for long"),

@@ -14,17 +14,17 @@ use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 
 use super::sign_in::{self, HOME};
-use crate::app::App;
-use crate::door::{self, Arrival};
+use crate::host::Host;
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
-use crate::http::shares::Client;
-use crate::page::{Page, Text, Viewer};
+use crate::http::page::{Page, Text, Viewer};
+use crate::http::request::{self, Arrival};
+use leasehold_auth::shares::Client;
 
 /// A request for a page, and the user who makes it.
 #[derive(Clone)]
 pub(super) struct Visit {
-    pub(super) app: App,
+    pub(super) app: Host,
     pub(super) caller: Caller,
     pub(super) uri: Uri,
     pub(super) client: Client,
@@ -79,7 +79,7 @@ impl From<Rejection> for Trouble {
 
 impl<S: Sync> FromRequestParts<S> for Visit
 where
-    App: axum::extract::FromRef<S>,
+    Host: axum::extract::FromRef<S>,
 {
     type Rejection = Infallible;
 
@@ -89,12 +89,12 @@ where
 }
 
 impl Visit {
-    pub(super) fn new(app: App, parts: &Parts) -> Self {
+    pub(super) fn new(app: Host, parts: &Parts) -> Self {
         Self::of(app, Arrival::of(parts), &parts.method, &parts.uri, &parts.headers)
     }
 
     pub(super) fn of(
-        app: App,
+        app: Host,
         arrival: &Arrival,
         method: &Method,
         uri: &Uri,
@@ -105,9 +105,9 @@ impl Visit {
         let is_signed_in = has_cookie && !caller.principal().is_anonymous();
         let origin = origin(&app, &caller, arrival, headers, uri);
         let is_look = method == Method::GET || method == Method::HEAD;
-        let is_sent = is_look && door::is_sent(headers);
+        let is_sent = is_look && request::is_sent(headers);
         let address = || forwarded::client(headers, arrival.peer, &app.http.trusted_proxies);
-        let client = Client::of(&caller, &app.http, address);
+        let client = Client::of(&caller, || app.http.network_of(address()));
         Self { app, caller, client, uri: uri.clone(), origin, is_signed_in, is_look, is_sent }
     }
 
@@ -202,7 +202,7 @@ impl Visit {
             let named = |word: &str| why.strip_prefix(word)?.strip_suffix('`');
             Trouble::Wrong(match (named("missing field `"), named("duplicate field `")) {
                 (Some(name), _) => {
-                    format!("the address does not say which {name} is meant ({name}=...)")
+                    format!("the address has no {name} ({name}=...)")
                 }
                 (_, Some(name)) => format!("the address has {name}=... twice"),
                 _ => format!("the address: {why}"),
@@ -220,12 +220,12 @@ impl Visit {
         let body: Markup = html! {
             p.note.bad role="alert" { (Text(why)) }
             @if status == StatusCode::FORBIDDEN && is_known {
-                p { a href=(Text(&self.entrance())) { "Sign in as somebody else" } }
+                p { a href=(Text(&self.entrance())) { "Sign in as another user" } }
             }
             @if may_read {
                 p { a href=(HOME) { "Go to the locks" } }
             } @else if is_known {
-                p { a href="/console/take" { "See how to take a lock" } }
+                p { a href="/console/take" { "See how to acquire a lock" } }
             }
         };
         Page::narrow(title_of(status), body).status(status)
@@ -238,15 +238,21 @@ fn title_of(status: StatusCode) -> &'static str {
         StatusCode::UNAUTHORIZED => "Not known",
         StatusCode::TOO_MANY_REQUESTS => "Too many attempts",
         StatusCode::NOT_FOUND => "Not found",
-        StatusCode::BAD_REQUEST => "This cannot be shown",
-        StatusCode::CONFLICT => "Something changed meanwhile",
+        StatusCode::BAD_REQUEST => "This page cannot be shown",
+        StatusCode::CONFLICT => "Something changed in the meantime",
         StatusCode::SERVICE_UNAVAILABLE => "Not now",
         _ => "Something went wrong",
     }
 }
 
 /// Returns the URL at which clients reach the server: the configured public URL, or one derived from the request.
-fn origin(app: &App, caller: &Caller, arrival: &Arrival, headers: &HeaderMap, uri: &Uri) -> String {
+fn origin(
+    app: &Host,
+    caller: &Caller,
+    arrival: &Arrival,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> String {
     let public = caller.authority().and_then(|authority| authority.public_url());
     if let Some(public) = public {
         return public.trim_end_matches('/').into();

@@ -9,13 +9,13 @@ use leasehold_api::Code;
 use leasehold_auth::{Caller, Denied};
 
 use super::area::Area;
-use super::browser::Foreign;
-use super::vital::Vital;
-use super::{Arrival, Inner, Visitor};
+use super::{Arrival, DoorParts, Visitor};
 use crate::app::{self, App};
-use crate::http::shares::Full;
+use crate::dialect::vital::Vital;
+use crate::http::request::browser::Foreign;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};
+use leasehold_auth::shares::Full;
 
 /// How long a refused client should wait. Rounded up, so that a client that returns then is not refused again.
 fn seconds_to_wait(denied: &Denied) -> Option<u64> {
@@ -27,7 +27,7 @@ fn seconds_to_wait(denied: &Denied) -> Option<u64> {
     Some(wait.as_millis().div_ceil(1000).max(1) as u64)
 }
 
-impl Inner {
+impl DoorParts {
     /// Refuses requests of foreign pages and of callers without rights, before it reads their body.
     pub(super) fn admit<B>(
         &self,
@@ -48,8 +48,8 @@ impl Inner {
         let refuse = |denied: Denied| {
             let denied = if area == Area::Transfer { denied.finally() } else { denied };
             let seconds = seconds_to_wait(&denied);
-            let page = console::refused(app, arrival, request, &denied);
-            let refused = || dialect::of_path(path).refuse(app, denied);
+            let page = console::refused(&self.host, arrival, request, &denied);
+            let refused = || dialect::of_path(path).render(app, denied);
             let mut response = page.unwrap_or_else(refused);
             if let Some(seconds) = seconds {
                 response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
@@ -122,7 +122,7 @@ pub(super) fn no_place(app: &App, visitor: &Visitor) -> Response {
         None => visitor.limit.iter().for_each(|limit| app.metrics.engine.refusals.count(limit)),
     }
     let is_drained = app.engine.health().pulse().is_drained();
-    let drained = "this server is drained (leasehold cluster drain): ask another one; the request had no effect";
+    let drained = "this server is drained (leasehold cluster drain); use another server; the request had no effect";
     let why = if is_drained { drained.into() } else { crowded(http) };
     let mut response = app::failure(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, &why);
     let headers = response.headers_mut();
@@ -134,8 +134,8 @@ pub(super) fn no_place(app: &App, visitor: &Visitor) -> Response {
 fn beyond_share(app: &App) -> Response {
     app.metrics.engine.refusals.count("principal-streams-max");
     let why = format!(
-        "too many HTTP/2 requests of one principal, or of one anonymous address: {} allowed (principal-streams-max); \
-         the request had no effect, repeat it when others have ended. Renewals and releases are still answered",
+        "too many HTTP/2 requests of one principal, or of one anonymous address; limit: {} (principal-streams-max); \
+         the request had no effect; try again later. Renewals and releases are still accepted",
         app.http.principal_streams_max
     );
     let mut response = app::failure(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, &why);
@@ -145,9 +145,9 @@ fn beyond_share(app: &App) -> Response {
 
 fn crowded(http: &http::Options) -> String {
     format!(
-        "too many connections; the request had no effect. Allowed: {} in total (connections-max), {} from one address \
-         (connections-per-peer-max), {} HTTP/2 requests (streams-max). Only health checks and what renews or \
-         releases a lease are answered on this one",
+        "too many connections; the request had no effect. Limits: {} in total (connections-max), {} from one address \
+         (connections-per-peer-max), {} HTTP/2 requests (streams-max). This connection accepts only health checks, \
+         renewals and releases",
         http.connections_max, http.connections_per_peer_max, http.streams_max
     )
 }

@@ -5,6 +5,7 @@ use leasehold_auth::{Caller, Denied, Right, ticket};
 
 use crate::console;
 use crate::dialect::{Dialect, lfs};
+use crate::http::request::form;
 
 /// A group of paths with the same access check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +36,7 @@ impl Area {
 
     pub(super) fn of(path: &str) -> Self {
         match path {
-            "/health" | "/healthz" | "/livez" | "/readyz" | "/leaderz" => Self::Health,
+            _ if form::is_health(path) => Self::Health,
             "/metrics" => Self::Metrics,
             "/openapi.json" => Self::Docs,
             _ if path == "/console" || path.starts_with("/console/") => Self::Console,

@@ -2,15 +2,17 @@
 
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{Method, Request};
+use axum::http::Request;
 
 use super::area::Area;
 use super::record::known;
 use super::{Answer, Door, Visitor, Vital, form, large, no_place, protection, refused};
 use crate::console;
+use crate::dialect::vital::is_on_followers;
 use crate::http::forwarded;
-use crate::http::shares::Client;
+use crate::http::media::wants_page;
 use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
+use leasehold_auth::shares::Client;
 
 impl Door {
     /// Answers the request here if this server leads or the request needs no leader; otherwise forwards it to the
@@ -56,7 +58,7 @@ impl Door {
         if let Some(stream) = &visitor.stream {
             let trusted = &app.http.trusted_proxies;
             let from = forwarded::client(request.headers(), visitor.peer, trusted);
-            let client = Client::at(from, &app.http);
+            let client = Client::of_network(app.http.network_of(from));
             visitor.is_restricted |= !stream.enter(&client);
             if let Err(refused) = large::enter(app, &visitor, &client, &request) {
                 return (*refused).into();
@@ -71,7 +73,7 @@ impl Door {
             return not_leader(leader.as_deref()).into();
         }
         let is_page = Area::asked(&request) == Area::Console
-            && console::wants_page(request.method(), request.headers());
+            && wants_page(request.method(), request.headers());
         let page = is_page.then(|| request.uri().clone());
         let answer = relay.pass_on(self, visitor, request.map(Body::new)).await;
         match page.filter(|_| answer.response.extensions().get::<Unanswered>().is_some()) {
@@ -88,21 +90,9 @@ fn is_answered_here<B>(visitor: &Visitor, request: &Request<B>) -> bool {
         Area::Health | Area::Metrics | Area::Docs => true,
         Area::Console => false,
         Area::Transfer | Area::Rest => {
-            visitor.link.is_for_metrics || request.method() == Method::GET && is_of_past(path)
+            visitor.link.is_for_metrics || is_on_followers(request.method(), path)
         }
     }
-}
-
-/// Returns whether the path is for events or history.
-fn is_of_past(path: &str) -> bool {
-    let words: Vec<_> = path.trim_start_matches('/').split('/').collect();
-    matches!(
-        words.as_slice(),
-        ["v1", "events" | "history"]
-            | ["v1", "namespaces", _, "events" | "history"]
-            | ["v1", "locks", _, "history"]
-            | ["v1", "namespaces", _, "locks", _, "history"]
-    )
 }
 
 #[cfg(test)]

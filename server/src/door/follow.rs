@@ -6,11 +6,11 @@ use axum::http::{Method, Request, StatusCode};
 use leasehold_auth::{Caller, Logged, Trail, are_changes_logged};
 
 use super::record::{Route, UNMATCHED, known};
-use super::trace::TraceContext;
 use super::{Arrival, Peer, Visitor};
 use crate::app::App;
 use crate::audit::{Audit, Refused};
 use crate::http::forwarded;
+use crate::http::request::TraceContext;
 
 /// A request whose refusal must be audited.
 pub(super) struct Followed {

@@ -10,12 +10,12 @@ use axum::response::Response;
 use leasehold_api::Code;
 use leasehold_auth::Caller;
 
-use super::vital::Vital;
 use super::{Answer, Visitor, protection};
 use crate::app::{self, App};
+use crate::dialect::vital::Vital;
 use crate::dialect::{self, Dialect};
 use crate::http::forwarded;
-use crate::http::shares::{Client, Full};
+use leasehold_auth::shares::{Client, Full};
 
 /// A request body up to this size is part of what every request can take.
 const FREE_BYTES: u64 = 16 * 1024;
@@ -81,7 +81,8 @@ pub(super) fn reader<B>(
     }
     let is_read = is_read(request);
     let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-    let client = client.or_else(|| is_read.then(|| Client::of(caller, &app.http, from)))?;
+    let client =
+        client.or_else(|| is_read.then(|| Client::of(caller, || app.http.network_of(from()))))?;
     Some(Reader { client, is_read, is_urgent: request.uri().path() == "/metrics" })
 }
 

@@ -6,24 +6,14 @@
 //! through the router. Only the method and the path of a request decide which way it takes.
 
 mod admit;
-mod answer;
 mod area;
-mod arrival;
-mod browser;
-mod cors;
 mod elsewhere;
 mod follow;
-mod form;
 mod large;
-mod link;
-mod methods;
-mod protection;
 mod record;
-mod trace;
-mod unless_own;
-mod vital;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::MatchedPath;
@@ -37,33 +27,32 @@ use leasehold_base::clock::Instant;
 use tracing::Instrument;
 
 use crate::app::{self, App};
-use crate::dialect::{Dialect, native, sticky};
-use crate::http::forwarded;
-use crate::http::shares::Client;
+use crate::dialect::vital::Vital;
+use crate::dialect::{self, Dialect, native, sticky};
+use crate::host::Host;
+use crate::http::request::browser::{self, Foreign};
+use crate::http::request::{
+    Ids, RequestId, UnlessOwn, X_REQUEST_ID, cors, form, named, protection,
+};
 use crate::peer::{self, Relay};
+use crate::routes;
+use leasehold_auth::shares::Client;
 
+pub(crate) use crate::http::request::Arrival;
+pub use crate::http::request::{Answer, Link, Peer, Visitor};
+use crate::http::{Conversation, Handler, Line, Options, Passage, forwarded};
 use admit::no_place;
-pub use answer::Answer;
 use area::Area;
-pub(crate) use arrival::Arrival;
-use arrival::{Ids, RequestId};
-pub use arrival::{Peer, Visitor};
-use browser::Foreign;
-pub(crate) use browser::is_sent;
 use follow::Followed;
-pub use link::Link;
-pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
-pub(crate) use trace::TraceContext;
-pub(crate) use unless_own::UnlessOwn;
-use vital::Vital;
-pub(crate) use vital::is_vital;
 
 /// The HTTP front end of one serving thread. Cheap to clone.
 #[derive(Clone)]
-pub struct Door(Arc<Inner>);
+pub struct Door(Arc<DoorParts>);
 
-struct Inner {
+struct DoorParts {
+    /// The server, for the pages of the console.
+    host: Host,
     app: App,
     router: Router,
     speaks_native: bool,
@@ -77,14 +66,25 @@ struct Inner {
 
 impl Door {
     /// Creates the front end of a server with these dialects.
-    pub fn new(app: App, dialects: &[Dialect]) -> Self {
+    pub fn new(host: impl Into<Host>, dialects: &[Dialect]) -> Self {
+        let host = host.into();
         // Only the router knows which route matched.
-        let router = app::router(app.clone(), dialects).layer(middleware::from_fn(tell_route));
-        let recorder = Recorder::new(&app);
+        let router = routes::router(host.clone(), dialects).layer(middleware::from_fn(tell_route));
+        let recorder = Recorder::new(&host);
         let anonymous = Caller::unasked();
         let speaks_native = dialects.contains(&Dialect::Native);
-        let (ids, relay) = (Ids::new(), app.relay.clone());
-        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids, anonymous, relay }))
+        let (ids, relay) = (Ids::new(), host.relay.clone());
+        let app = App::clone(&host);
+        Self(Arc::new(DoorParts {
+            host,
+            app,
+            router,
+            speaks_native,
+            recorder,
+            ids,
+            anonymous,
+            relay,
+        }))
     }
 
     /// Returns the server's state.
@@ -120,7 +120,7 @@ impl Door {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
+        let DoorParts { app, recorder, ids, anonymous, .. } = &*self.0;
         let has_cookie = request.headers().contains_key(header::COOKIE);
         let is_private = self.0.is_private(&visitor, has_cookie, &request);
         let identified = match self.0.recall(&visitor, has_cookie, &request) {
@@ -135,14 +135,15 @@ impl Door {
         if let Some(stream) = &visitor.stream {
             let from =
                 || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-            let client = client.insert(Client::of(&caller, &app.http, from));
+            let client = client.insert(Client::of(&caller, || app.http.network_of(from())));
             visitor.is_restricted |= !stream.enter(client);
             if let Err(refused) = large::enter(app, &visitor, client, &request) {
                 return (*refused).into();
             }
         }
         let reader = large::reader(app, &visitor, (&caller, client), &request);
-        let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
+        let received = received.unwrap_or_else(|| app.engine.instant());
+        let mut arrival = Arrival::new(ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span(request.headers()));
         let call = recorder.begin(&arrival, &request);
@@ -159,13 +160,60 @@ impl Door {
             cors::expose(origin, answer.response.headers_mut());
         }
         if let RequestId::Given(id) = request_id {
-            answer.response.headers_mut().insert(arrival::X_REQUEST_ID, id);
+            answer.response.headers_mut().insert(X_REQUEST_ID, id);
         }
         answer
     }
 }
 
-impl Inner {
+impl Handler for Door {
+    type Protocol = dialect::Listener;
+
+    fn options(&self) -> &Options {
+        &self.0.app.http
+    }
+
+    fn answer<B>(
+        &self,
+        visitor: Visitor,
+        request: Request<B>,
+    ) -> impl Future<Output = Answer> + Send
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + Sync + 'static,
+    {
+        Self::answer(self, visitor, request)
+    }
+
+    fn converse(
+        &self,
+        protocol: dialect::Listener,
+        conversation: Conversation,
+    ) -> impl Future<Output = ()> + Send {
+        (protocol.serve)(self.0.app.clone(), conversation)
+    }
+
+    fn idle_timeout(&self, protocol: dialect::Listener) -> Option<Duration> {
+        (protocol.idle_timeout)(&self.0.app.dialect)
+    }
+
+    fn pass_on(
+        &self,
+        protocol: dialect::Listener,
+        visitor: &Visitor,
+        line: &mut Line,
+    ) -> Option<impl Future<Output = Passage> + Send> {
+        let relay = self.0.relay.clone()?;
+        let engine = &self.0.app.engine;
+        Some(async move { relay.carry(engine, protocol.dialect, visitor, line).await })
+    }
+
+    fn forwarded(&self, first_line: &[u8]) -> Option<(Visitor, dialect::Listener)> {
+        let forwarded = self.0.relay.as_ref()?.tunnelled(first_line);
+        forwarded.filter(|_| self.0.app.engine.is_leading())
+    }
+}
+
+impl DoorParts {
     /// Returns the cached caller of the connection, if there is one.
     fn recall<B>(
         &self,
@@ -326,7 +374,7 @@ impl Inner {
         let Ok(mut response) = tower::ServiceExt::oneshot(router, request.map(Body::new)).await;
         let route = response.extensions_mut().remove().unwrap_or(Route::Unmatched);
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            response = methods::named(response).await;
+            response = named(response).await;
         }
         (route, Answer::routed(response))
     }
@@ -345,7 +393,7 @@ fn is_basic(challenge: &HeaderValue) -> bool {
 }
 
 fn only_metrics() -> Response {
-    let why = "this address answers only /metrics and health checks (metrics-listen)";
+    let why = "this address serves only /metrics and health checks (metrics-listen)";
     app::failure(StatusCode::NOT_FOUND, Code::NotFound, why)
 }
 
@@ -360,4 +408,16 @@ async fn tell_route(request: axum::extract::Request, next: Next) -> Response {
         response.extensions_mut().insert(route);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HTTP/2 keeps this state until the last byte of the response is read.
+    #[test]
+    fn a_request_in_progress_takes_up_little() {
+        let n_bytes = crate::http::bytes_per_request::<Door>();
+        assert!(n_bytes <= 8 * 1024, "{n_bytes}");
+    }
 }

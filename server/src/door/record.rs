@@ -8,9 +8,9 @@ use axum::http::{Method, Request, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 
 use super::Arrival;
-use super::trace::TraceContext;
-use crate::app::App;
 use crate::dialect::native::Verb;
+use crate::host::Host;
+use crate::http::request::TraceContext;
 use crate::metrics::AnswerLabel;
 use crate::trace::{Done, Traced, Tracer};
 
@@ -64,7 +64,7 @@ const PASSED_ON: &str = "(passed on)";
 const USUAL: [StatusCode; 2] = [StatusCode::OK, StatusCode::CONFLICT];
 
 impl Recorder {
-    pub(super) fn new(app: &App) -> Self {
+    pub(super) fn new(app: &Host) -> Self {
         let answers = app.metrics.answers.clone();
         let counter = |verb: Verb, status: StatusCode| {
             answers.get_or_create_owned(&AnswerLabel::new("POST", verb.route(), status.as_u16()))

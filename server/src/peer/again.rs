@@ -14,9 +14,9 @@ use leasehold_base::sync::lock;
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// The body as it arrives from the client, with a copy of what has arrived.
-pub(super) struct Source(Arc<Mutex<Kept>>);
+pub(super) struct Source(Arc<Mutex<KeptBody>>);
 
-struct Kept {
+struct KeptBody {
     body: Body,
     /// The data that has arrived.
     pieces: Vec<Bytes>,
@@ -30,7 +30,7 @@ struct Kept {
 
 /// A reader of the body, from its start.
 pub(super) struct Again {
-    source: Arc<Mutex<Kept>>,
+    source: Arc<Mutex<KeptBody>>,
     /// The number of this reader.
     n: usize,
     /// The index of the next piece.
@@ -41,11 +41,11 @@ impl Source {
     pub(super) fn new(body: Body) -> Self {
         let is_over = body.is_end_stream();
         let (pieces, n_bytes) = (Vec::new(), 0);
-        let kept = Kept { body, pieces, n_bytes, is_whole: true, is_over, n_begun: 0 };
+        let kept = KeptBody { body, pieces, n_bytes, is_whole: true, is_over, n_begun: 0 };
         Self(Arc::new(Mutex::new(kept)))
     }
 
-    /// Is the body complete and still kept, and does it satisfy `fits`?
+    /// Returns whether the body is complete and still kept, and satisfies `fits`.
     pub(super) fn is(&self, fits: impl FnOnce(&[u8]) -> bool) -> bool {
         let kept = lock(&self.0);
         kept.is_whole && kept.is_over && fits(&kept.pieces.concat())
@@ -105,7 +105,7 @@ impl HttpBody for Again {
     }
 }
 
-impl Kept {
+impl KeptBody {
     fn keep(&mut self, piece: &Bytes) {
         self.n_bytes += piece.len();
         if self.n_bytes > KEPT_BYTES_MAX {

@@ -8,7 +8,7 @@ use axum::http::HeaderValue;
 use leasehold_auth::CertificateNames;
 use serde::{Deserialize, Serialize};
 
-use crate::door::{Link, Peer, Visitor};
+use crate::http::request::{Link, Peer, Visitor};
 
 /// How a request reached the server that forwards it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_came_by_another_server_is_who_they_were() {
+    fn a_forwarded_client_keeps_its_identity() {
         let names = CertificateNames {
             dns: vec!["a.example".into()],
             uris: vec!["spiffe://a/b".into()],

@@ -25,8 +25,6 @@ use leasehold_store::Peering;
 pub(crate) use reach::keep_trying;
 pub(crate) use refusal::{Unanswered, not_leader, tell_who_leads};
 pub(crate) use relay::Relay;
-pub(crate) use tunnel::{OPENING, OPENING_BYTES_MAX, Passage, Tunnelled};
-pub(crate) use uplink::PING_EVERY;
 
 /// Request header of clients that connect to the leader themselves: their requests are not forwarded.
 pub(crate) const DIRECT: HeaderName = HeaderName::from_static("leasehold-direct");
@@ -34,13 +32,13 @@ pub(crate) const DIRECT: HeaderName = HeaderName::from_static("leasehold-direct"
 pub(crate) const LEADER: HeaderName = HeaderName::from_static("leasehold-leader");
 /// Response header with the shortest TTL, in milliseconds, that outlasts a leader change.
 pub(crate) const FAILOVER_MS: HeaderName = HeaderName::from_static("leasehold-failover-ms");
-/// A new leader takes over after 2 to 3.5 s, because the old leader's seat in etcd (2 s) has to expire. Clients renew
+/// A new leader takes over after 2 to 3.5 s, because the old leader's lease (2 s) has to expire. Clients renew
 /// after a third of the TTL and stop their work before its end, so a lease outlasts that only if its TTL is about three
 /// times as long.
 pub(crate) const FAILOVER: HeaderValue = HeaderValue::from_static("10000");
 /// How long a request was held before it was forwarded, in milliseconds.
 const HELD_MS: HeaderName = HeaderName::from_static("leasehold-held-ms");
-/// What servers know each other by.
+/// The key by which servers of the cluster authenticate each other.
 const KEY: HeaderName = HeaderName::from_static("leasehold-peer-key");
 /// Where a request came from, as an encoded [`hop::Hop`].
 const HOP: HeaderName = HeaderName::from_static("leasehold-hop");

@@ -14,9 +14,9 @@ use leasehold_store::Leader;
 pub(crate) fn not_leader(leader: Option<&Leader>) -> Response {
     let why = match leader {
         Some(leader) => {
-            format!("this server does not lead; {} does, at {}", leader.node, leader.address)
+            format!("this server is not the leader; {} is, at {}", leader.node, leader.address)
         }
-        None => "this server does not lead, and nobody is known to".into(),
+        None => "this server is not the leader, and no leader is known".into(),
     };
     told_who_leads(leader, &why)
 }
@@ -28,8 +28,7 @@ pub(super) fn uncertified(leader: &Leader) -> Response {
     told_who_leads(
         Some(leader),
         &format!(
-            "client certificates count only where they are shown, because the servers speak to each other without \
-             TLS: ask {address}"
+            "client certificates work only at the leader, because requests between servers use no TLS; use {address}"
         ),
     )
 }
@@ -57,20 +56,19 @@ pub(super) fn not_leading() -> Response {
 
 /// Returns the response to a client that is not a peer.
 pub(super) fn stranger() -> Response {
-    let why = "this address answers only the other servers of the same store (peer-listen, peer-secret-file)";
+    let why =
+        "this address accepts only servers of the same cluster (peer-listen, peer-secret-file)";
     let mut response = failure(StatusCode::FORBIDDEN, Code::Forbidden, why);
     response.headers_mut().insert(NOT_LEADING, HeaderValue::from_static("1"));
     response
 }
 
 /// Returns the response if there is no leader. The request had no effect.
-pub(super) fn nobody_leads() -> Response {
+pub(super) fn no_leader() -> Response {
     let seconds = HOLD_MAX.as_secs();
     unavailable(
         Code::Busy,
-        &format!(
-            "no server could be found that leads within {seconds} s; the request had no effect"
-        ),
+        &format!("found no leader within {seconds}s; the request had no effect"),
     )
 }
 
@@ -79,12 +77,12 @@ pub(super) fn lost(is_safe: bool) -> Response {
     match is_safe {
         true => unavailable(
             Code::Busy,
-            "the connection to the server that leads was lost; the request had no effect",
+            "the connection to the leader was lost; the request had no effect",
         ),
         false => unavailable(
             Code::Unknown,
-            "the connection to the server that leads was lost; it is not known whether the request took effect: \
-             repeat it with the same request_id",
+            "the connection to the leader was lost; the request might have taken effect; repeat it with the same \
+             request_id",
         ),
     }
 }

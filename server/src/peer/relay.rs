@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -22,13 +23,15 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::again::Source;
 use super::hop::Hop;
-use super::refusal::{lost, nobody_leads, not_leading, stranger, uncertified};
+use super::refusal::{lost, no_leader, not_leading, stranger, uncertified};
 use super::repeat::{AGAIN_AFTER, Doubt, Ended, ended, is_repeatable_wait};
 use super::under_way::UnderWay;
 use super::uplink::{Loss, Sent, Uplink, grants};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
+use crate::app::Following;
 use crate::app::failure;
-use crate::door::{Answer, Door, Visitor};
+use crate::door::Door;
+use crate::http::request::{Answer, Visitor};
 use leasehold_store::{Leader, Peering};
 
 /// How long a request waits for a leader.
@@ -84,7 +87,7 @@ impl Relay {
     }
 
     /// Waits until this follower has read the leader's journal up to now, or cannot know how far that is.
-    pub(crate) async fn catch_up(&self, engine: &EngineHandle) {
+    async fn read_up_to_now(&self, engine: &EngineHandle) {
         if engine.is_following()
             && let Some(seq) = self.last_record(engine).await
         {
@@ -153,7 +156,7 @@ impl Relay {
             }
             if passed.doubt.is_left() {
                 // Many waits might continue at the same time.
-                let place = Place::behind(&self.n_lost);
+                let place = PlaceInLine::behind(&self.n_lost);
                 sleep(LOST_EVERY * place.n_before).await;
             }
         }
@@ -222,7 +225,7 @@ impl Relay {
     ///
     /// Clients get the error only then: otherwise all of them would retry at the same time and delay the new leader.
     async fn led_again(&self, engine: &EngineHandle, there: &Peering) {
-        let place = Place::behind(&self.n_lost);
+        let place = PlaceInLine::behind(&self.n_lost);
         match self.uplink.reach(there).await {
             Ok(()) => return,
             // That server process is gone. A timeout means that no other server took over in time.
@@ -275,7 +278,7 @@ impl Relay {
         let held_ms = held_ms.filter(|_| !mutant!(HeldTimeIgnored)).unwrap_or(0);
         let id = number(&ID, request.headers_mut());
         let (Some(hop), Some(id)) = (Hop::decode(hop.as_bytes()), id) else {
-            let why = "the other server speaks another version";
+            let why = "the other server has another version";
             return failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why).into();
         };
         if !engine.is_leading() {
@@ -324,18 +327,18 @@ impl Relay {
 }
 
 /// A position among requests that wait for the same event; given up when dropped.
-struct Place<'a> {
+struct PlaceInLine<'a> {
     all: &'a AtomicU32,
     n_before: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PlaceInLine<'a> {
     fn behind(all: &'a AtomicU32) -> Self {
         Self { all, n_before: all.fetch_add(1, Relaxed) }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PlaceInLine<'_> {
     fn drop(&mut self) {
         self.all.fetch_sub(1, Relaxed);
     }
@@ -354,7 +357,7 @@ impl Passed {
 
     /// Returns the response if no leader answers.
     fn in_vain(&self) -> Response {
-        if self.doubt.is_left() { lost(false) } else { nobody_leads() }
+        if self.doubt.is_left() { lost(false) } else { no_leader() }
     }
 
     /// Answers the request here, because this server has become the leader.
@@ -364,7 +367,7 @@ impl Passed {
             Some(body) => {
                 door.attend(visitor, Request::from_parts(head, body), Some(received)).await
             }
-            None => nobody_leads().into(),
+            None => no_leader().into(),
         }
     }
 
@@ -425,4 +428,13 @@ fn whole_uri(head: &Parts) -> Option<Uri> {
 /// Returns whether the peer is on the local machine, so that the connection needs no encryption.
 pub(super) fn is_near(there: &Peering) -> bool {
     there.address.parse::<SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
+}
+
+impl Following for Relay {
+    fn catch_up<'a>(
+        &'a self,
+        engine: &'a EngineHandle,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        Box::pin(self.read_up_to_now(engine))
+    }
 }

@@ -21,12 +21,12 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// Returns whether the body is of a wait with a request id.
 pub(super) fn is_repeatable_wait(body: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Wait {
+    struct WaitBody {
         request_id: String,
         wait_ms: u64,
     }
     let wait = serde_json::from_slice(body);
-    wait.is_ok_and(|Wait { request_id, wait_ms }| !request_id.is_empty() && wait_ms > 0)
+    wait.is_ok_and(|WaitBody { request_id, wait_ms }| !request_id.is_empty() && wait_ms > 0)
 }
 
 /// The unknown outcome of a request that was passed on.
@@ -58,7 +58,7 @@ impl Doubt {
 pub(super) enum Ended {
     /// Without a result: another leader, or the same one later, might know the outcome.
     Undecided,
-    /// With a response for the client.
+    /// The leader sent a response for the client.
     Answer(Response),
 }
 
@@ -76,11 +76,11 @@ pub(super) async fn ended(response: Response<Incoming>, is_in_doubt: bool) -> En
 /// A busy leader has done nothing, so `BUSY` is an answer, unless an earlier try might have taken effect.
 fn is_undecided(body: &[u8], is_in_doubt: bool) -> bool {
     #[derive(Deserialize)]
-    struct Said {
+    struct RefusalBody {
         code: Code,
     }
     let said = serde_json::from_slice(body);
-    said.is_ok_and(|Said { code }| match code {
+    said.is_ok_and(|RefusalBody { code }| match code {
         Code::Unknown | Code::ShuttingDown => true,
         Code::Busy => is_in_doubt,
         _ => false,

@@ -16,13 +16,10 @@ use super::hop::Hop;
 use super::relay::{HOLD_MAX, PAUSE, is_near};
 use super::{Peers, Relay};
 use crate::dialect::{self, Dialect};
-use crate::door::Visitor;
+use crate::http::Passage;
+use crate::http::opening::FORWARDED;
+use crate::http::request::Visitor;
 use leasehold_store::Leader;
-
-/// The start of the first line. HTTP/2 connections start differently.
-pub(crate) const OPENING: &[u8] = b"LEASEHOLD ";
-/// Maximum length of the first line.
-pub(crate) const OPENING_BYTES_MAX: usize = 16 * 1024;
 
 /// The rest of the first line, as JSON.
 #[derive(Serialize, Deserialize)]
@@ -32,28 +29,14 @@ struct Opening {
     hop: Hop,
 }
 
-/// A forwarded connection: its client and dialect.
-pub(crate) struct Tunnelled {
-    pub(crate) visitor: Visitor,
-    pub(crate) dialect: dialect::Listener,
-}
-
-/// How forwarding a connection ended.
-pub(crate) enum Passage {
-    /// The connection is to be served here: this server leads, or there is no leader.
-    Here,
-    /// The connection has ended.
-    Over,
-}
-
 impl Relay {
     /// Parses the first line of a forwarded connection; `None` if it is not from a peer with the key.
-    pub(crate) fn tunnelled(&self, line: &[u8]) -> Option<Tunnelled> {
+    pub(crate) fn tunnelled(&self, line: &[u8]) -> Option<(Visitor, dialect::Listener)> {
         let Opening { key, dialect, hop } =
-            serde_json::from_slice(line.strip_prefix(OPENING)?).ok()?;
+            serde_json::from_slice(line.strip_prefix(FORWARDED)?).ok()?;
         let dialect = Dialect::from_str(&dialect).ok()?.listener()?;
         let is_known = self.peers().is_key(key.as_bytes());
-        is_known.then(|| Tunnelled { visitor: hop.visitor(), dialect })
+        is_known.then(|| (hop.visitor(), dialect))
     }
 
     /// Forwards a connection to the leader, until either end closes it or another server leads.
@@ -119,7 +102,7 @@ async fn begin(
     let hop = Hop::of(visitor);
     let hop = if is_near(there) { hop } else { hop.uncertified() };
     let opening = Opening { key, dialect, hop };
-    let mut line = OPENING.to_vec();
+    let mut line = FORWARDED.to_vec();
     serde_json::to_writer(&mut line, &opening)?;
     line.push(b'\n');
     stream.write_all(&line).await?;

@@ -24,14 +24,14 @@ pub(super) struct UnderWay(Arc<Mutex<All>>);
 
 #[derive(Default)]
 struct All {
-    asked: HashMap<u64, Asked>,
+    asked: HashMap<u64, AbandonState>,
     /// The guards of grants. Only the other server knows whether its client got the response.
     granted: HashMap<u64, Undelivered>,
     /// The ids in `granted`, oldest first.
     order: VecDeque<u64>,
 }
 
-struct Asked {
+struct AbandonState {
     gone: Arc<Notify>,
     is_given_up: bool,
 }
@@ -53,7 +53,7 @@ pub(super) struct Request {
 impl UnderWay {
     pub(super) fn begin(&self, id: u64) -> Request {
         let gone = Arc::new(Notify::new());
-        let asked = Asked { gone: gone.clone(), is_given_up: false };
+        let asked = AbandonState { gone: gone.clone(), is_given_up: false };
         lock(&self.0).asked.insert(id, asked);
         Request { all: self.clone(), id, gone }
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_delivered_is_given_back_once() {
+    fn an_undelivered_grant_is_released_once() {
         let (under_way, n_back) = (UnderWay::default(), Arc::new(AtomicUsize::new(0)));
         drop(under_way.begin(1).grants(guard(&n_back)));
         assert_eq!(n_back.load(Relaxed), 1);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_of_two_requests_is_given_back_once_both_are_given_up() {
+    fn a_grant_of_two_requests_is_released_once_both_are_abandoned() {
         let (under_way, n_back) = (UnderWay::default(), Arc::new(AtomicUsize::new(0)));
         let (one, two) = guard(&n_back).split();
         answered(&under_way, 1, one);

@@ -20,14 +20,13 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRANT, ID, KEY, Peers, SEQ};
+use crate::http::PING_EVERY;
 use leasehold_store::{Obstacle, Peering};
 
 /// Timeout for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Pause after a failed connection attempt to the same server.
 const FAILED_PAUSE: Duration = Duration::from_millis(50);
-/// Interval of HTTP/2 pings, and the timeout for each response.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(5);
 /// Flow control window of one response: a client that reads slowly does not hold up others.
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// Flow control window of the connection: the maximum of HTTP/2.
@@ -43,11 +42,11 @@ const TELL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The connection to the leader, opened when needed. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Uplink(Arc<Inner>);
+pub(super) struct Uplink(Arc<UplinkParts>);
 
-struct Inner {
+struct UplinkParts {
     peers: Arc<Peers>,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     next_id: AtomicU64,
     said_stranger: std::sync::Mutex<Option<std::time::Instant>>,
     /// Serializes retries of messages, by server address.
@@ -55,7 +54,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct LinkState {
     connected: Option<(Peering, SendRequest<Body>)>,
     /// The server of the last failed connection attempt, its time, and the error.
     failed: Option<(Peering, Instant, io::ErrorKind)>,
@@ -93,7 +92,7 @@ impl Drop for Loss {
 impl Uplink {
     pub(super) fn new(peers: Arc<Peers>) -> Self {
         let next_id = AtomicU64::new(u64::from_le_bytes(leasehold_base::random::bytes()));
-        Self(Arc::new(Inner {
+        Self(Arc::new(UplinkParts {
             peers,
             state: Mutex::default(),
             next_id,
@@ -110,7 +109,7 @@ impl Uplink {
         self.show_key(there, &mut request);
         let sending: Sending = Box::pin(sender.try_send_request(request));
         let mut asked =
-            Asked { sending: Some(sending), uplink: self.clone(), there: there.clone(), id };
+            SentRequest { sending: Some(sending), uplink: self.clone(), there: there.clone(), id };
         let Some(sending) = &mut asked.sending else { return Sent::Unsent };
         let answer = sending.await;
         asked.sending = None;
@@ -120,13 +119,13 @@ impl Uplink {
                 if error.take_message().is_some() {
                     return Sent::Unsent;
                 }
-                tracing::debug!(error = %error.into_error(), "an answer of the leader was lost");
+                tracing::debug!(error = %error.into_error(), "a response of the leader was lost");
                 Sent::Lost(Loss { uplink: self.clone(), there: there.clone(), id })
             }
         }
     }
 
-    /// Opens a connection to that server if there is none, and returns the error if that fails.
+    /// Opens a connection to that server unless there is one already, and returns the error if that fails.
     pub(super) async fn reach(&self, there: &Peering) -> io::Result<()> {
         self.connect(there).await.map(drop)
     }
@@ -168,7 +167,7 @@ impl Uplink {
             *said = Some(now);
             tracing::warn!(
                 there = %there.address,
-                "the leader has another peer secret (peer-secret-file): nothing can be passed on to it"
+                "the leader has another peer secret (peer-secret-file); cannot forward requests"
             );
         }
     }
@@ -189,7 +188,7 @@ impl Uplink {
         loop {
             let _turn = turns.lock().await;
             if Instant::now() >= until {
-                tracing::debug!("the leader could not be told that a client is gone");
+                tracing::debug!("cannot report to the leader that a client disconnected");
                 return;
             }
             if self.is_told(there, path).await {
@@ -278,14 +277,14 @@ pub(super) fn grants<B>(response: &Response<B>) -> bool {
 /// A request that was sent. If it is dropped before the response, its client is gone: the leader is told to abandon it,
 /// and a grant that arrives anyway is released. Resetting the stream is not enough, because the response might already
 /// be on its way.
-struct Asked {
+struct SentRequest {
     sending: Option<Sending>,
     uplink: Uplink,
     there: Peering,
     id: u64,
 }
 
-impl Drop for Asked {
+impl Drop for SentRequest {
     fn drop(&mut self) {
         let Some(sending) = self.sending.take() else { return };
         let (uplink, there, id) = (self.uplink.clone(), self.there.clone(), self.id);

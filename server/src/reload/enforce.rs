@@ -5,7 +5,7 @@ use leasehold_core::{Revoke, Target, Whose};
 use leasehold_engine::{EngineHandle, Error, ListHoldings};
 
 /// The reason that clients get for such a wait.
-const REASON: &str = "its principal may not acquire this lock any more";
+const REASON: &str = "its principal no longer has the right to acquire this lock";
 
 /// Ends every wait that would not be permitted to start now. Works page by page. Held leases keep their deadlines.
 pub(super) async fn end_waits(gate: &Gate, engine: &EngineHandle) -> Result<(), Error> {

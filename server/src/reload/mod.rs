@@ -107,15 +107,15 @@ impl Complaint {
 fn tell(reloaded: &Reloaded, gate: &Gate, is_asked: bool, complaint: &mut Complaint) {
     match reloaded {
         Reloaded::Same if complaint.is_over() || is_asked => {
-            tracing::info!(hash = gate.hash(), "the auth file is good and as it was");
+            tracing::info!(hash = gate.hash(), "auth file is valid and unchanged");
         }
         Reloaded::Same => {}
         Reloaded::New => {
             complaint.is_over();
-            tracing::info!(hash = gate.hash(), "the auth file has changed and is in force");
+            tracing::info!(hash = gate.hash(), "auth file changed and is now active");
         }
         Reloaded::Bad(why) if complaint.is_due(why, is_asked) => {
-            tracing::error!(why, "the auth file cannot be used; the one before stays in force");
+            tracing::error!(why, "auth file is invalid; keeping the previous one");
         }
         Reloaded::Bad(_) => {}
     }
@@ -134,15 +134,15 @@ async fn renew(
     metrics.tls_stale.get_or_create(&[]).set(stale_ms / 1000);
     match renewed {
         Renewed::Same if complaint.is_over() || is_asked => {
-            tracing::info!("the TLS files are good and as they were");
+            tracing::info!("TLS files are valid and unchanged");
         }
         Renewed::Same => {}
         Renewed::New => {
             complaint.is_over();
-            tracing::info!("the TLS certificate or the CA of clients has changed and is in force");
+            tracing::info!("TLS certificate or client CA changed and is now active");
         }
         Renewed::Bad(why) if complaint.is_due(&why, is_asked) => {
-            tracing::error!(why, "the TLS files cannot be used; those before stay in force");
+            tracing::error!(why, "TLS files are invalid; keeping the previous ones");
         }
         Renewed::Bad(_) => {}
     }

@@ -1,4 +1,4 @@
-//! Which store a server begins with: one of its own, or one that several share.
+//! Starts the engine with the server's own store or with a shared one.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Own {
         let taken = match (data, cluster.is_some()) {
             (Some(data), true) => NodeFolder::take(data).map(Self::Folder),
             (None, true) => Err(store::Error::Refused(
-                "a server with a shared store needs a data folder".into(),
+                "a server with a shared store needs a data directory".into(),
             )),
             (Some(data), false) => {
                 let (data, fold_interval, history) = (data.clone(), *fold_interval, *history);
@@ -41,7 +41,7 @@ impl Own {
     }
 }
 
-/// Starts the engine with a store that several servers share, and says who they are, or with one of its own.
+/// Starts the engine: with a shared store, after publishing this server's addresses, or with its own store.
 pub(super) async fn begin(
     shared: Option<(cluster::Options, cluster::Reached)>,
     own: Own,

@@ -1,4 +1,4 @@
-//! Divides the open files that a process may have: each connection is one, and so is each file that is written.
+//! Divides the file descriptors of the process among connections, uploads and downloads. Each of these uses one.
 
 use leasehold_base::runtime::BLOCKING_THREADS_MAX;
 use leasehold_engine::archive;
@@ -57,7 +57,7 @@ fn fit(http: &mut http::Options, n_files: usize) -> Result<Option<String>, Strin
     let left = n_files.saturating_sub(own);
     if left < LEAST {
         return Err(format!(
-            "only {n_files} files may be open, and a server needs at least {}: raise the limit (LimitNOFILE in the \
+            "the limit is {n_files} open files, but a server needs at least {}; raise the limit (LimitNOFILE in the \
              unit, ulimit -n)",
             own + LEAST
         ));
@@ -73,7 +73,7 @@ fn fit(http: &mut http::Options, n_files: usize) -> Result<Option<String>, Strin
     let wanted = http.connections_max;
     http.connections_max = wanted.min(left);
     Ok(Some(format!(
-        "only {n_files} files can be open, but up to {needed} might be needed: accepting at most {} connections \
+        "the limit is {n_files} open files, but the server can need {needed}; accepting at most {} connections \
          instead of {wanted} (connections-max) and sending at most {} files (downloads-max). Raise the limit \
          (LimitNOFILE={needed} in the unit, ulimit -n)",
         http.connections_max, http.downloads_max
@@ -107,6 +107,6 @@ mod tests {
             assert!(used <= n_files && shares.iter().all(|n| *n > 0), "{n_files}: {http:?}");
         }
         let refused = fit(&mut options(), 100);
-        assert!(refused.is_err_and(|why| why.contains("only 100 files may be open")));
+        assert!(refused.is_err_and(|why| why.contains("the limit is 100 open files")));
     }
 }

@@ -1,4 +1,4 @@
-//! What a server listens on: HTTP, the listener for metrics, and those of dialects that have their own.
+//! Binds the listeners: HTTP, metrics, peers, and the dedicated listeners of dialects.
 
 use std::sync::Arc;
 
@@ -6,36 +6,36 @@ use super::{Error, Settings};
 use crate::cluster::Reached;
 use crate::dialect::{self, Dialect};
 use crate::http::Listen;
-use crate::http::accept::Listener;
+use crate::http::accept::{self, Listener};
 use crate::http::handshakes::Handshakes;
 use crate::http::opening::Port;
 use crate::http::tls::Tls;
 use leasehold_auth::Gate;
 
-/// What is listened on.
+/// The bound listeners.
 pub(super) struct Listening {
-    /// Until somebody accepts.
-    pub(super) listeners: Vec<Listener>,
-    /// For every request, in the order of the settings.
+    /// The listeners, until they are accepted from.
+    pub(super) listeners: Vec<Listener<dialect::Listener>>,
+    /// The addresses for all requests, in the order of the settings.
     pub(super) http: Vec<Listen>,
     beside: Vec<(Use, Listen)>,
 }
 
-/// What a listener is for.
+/// The purpose of a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Use {
-    /// Every request.
+    /// All HTTP requests.
     Http,
     /// `/metrics` and health checks.
     Metrics,
-    /// The other servers of a shared store.
+    /// The other servers of the cluster.
     Peers,
-    /// One dialect, which is not HTTP.
+    /// A dialect that does not use HTTP.
     Dialect(Dialect),
 }
 
 impl Use {
-    /// The setting that says where.
+    /// The setting with the address.
     fn flag(self) -> String {
         match self {
             Use::Http => "--listen".into(),
@@ -46,20 +46,20 @@ impl Use {
     }
 }
 
-/// Somewhere a server is to listen.
+/// An address at which a server is to listen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// The setting that says so.
+    /// The setting with the address.
     pub flag: String,
-    /// Where it is.
+    /// The address.
     pub listen: Listen,
-    /// The same as clients write it.
+    /// The address as clients write it.
     pub shown: String,
-    /// Whether every request is answered there.
+    /// Whether all requests are served there.
     pub is_for_all: bool,
 }
 
-/// Everywhere a server with these settings listens.
+/// Returns all addresses at which a server with these settings listens.
 pub fn listeners(settings: &Settings) -> Vec<Wanted> {
     let shown = |what: Use, listen: &Listen| match (what, listen) {
         (Use::Dialect(dialect), Listen::Http(address)) => format!("{dialect}://{address}"),
@@ -76,20 +76,20 @@ pub fn listeners(settings: &Settings) -> Vec<Wanted> {
 }
 
 impl Wanted {
-    /// Whether a server could listen there now: the address is taken as long as what comes back lives. Nobody is
-    /// answered, and nothing is left behind.
+    /// Checks whether a server could listen there. The address stays bound while the result lives. Accepts no
+    /// connection and leaves nothing behind.
     pub async fn attempt(&self) -> std::io::Result<Attempt> {
-        Listener::try_bind(&self.listen).await.map(Attempt)
+        accept::try_bind(&self.listen).await.map(Attempt)
     }
 }
 
-/// An address that is taken only to find out whether it can be.
+/// An address that is bound only to check that it can be.
 pub struct Attempt(
     #[expect(dead_code, reason = "it is held, not used")] Option<tokio::net::TcpListener>,
 );
 
 impl Listening {
-    /// Listens on everything the settings name.
+    /// Binds all listeners of the settings.
     pub(super) async fn begin(settings: &Settings, tls: &Option<Arc<Tls>>) -> Result<Self, Error> {
         let handshakes = Handshakes::new(settings.http.handshakes_max);
         let mut bound = Self { listeners: Vec::new(), http: Vec::new(), beside: Vec::new() };
@@ -100,7 +100,7 @@ impl Listening {
                 is_for_metrics: what == Use::Metrics,
                 is_for_peers: what == Use::Peers,
                 handshakes: handshakes.clone(),
-                dialect,
+                protocol: dialect,
             };
             let cannot = |error| Error::Listen(listen.to_string(), error);
             let bind = Listener::bind(&listen, port, &settings.http);
@@ -114,7 +114,7 @@ impl Listening {
         Ok(bound)
     }
 
-    /// How the other servers of a shared store reach this one, and clients, if it shares one.
+    /// Returns the addresses at which other servers and clients reach this one; `None` without a cluster.
     pub(super) fn reached(&self, settings: &Settings) -> Result<Option<Reached>, Error> {
         let Some(cluster) = &settings.cluster else { return Ok(None) };
         let peers = self.beside(Use::Peers).and_then(Listen::address);
@@ -122,13 +122,13 @@ impl Listening {
         cluster.reached(&self.http, peers).map(Some).map_err(Error::Cluster)
     }
 
-    /// Where it listens for this beside HTTP.
+    /// Returns the address of the listener for this purpose.
     pub(super) fn beside(&self, what: Use) -> Option<&Listen> {
         self.beside.iter().find(|(on, _)| *on == what).map(|(_, listen)| listen)
     }
 }
 
-/// What the server is known by, if anybody asks.
+/// Loads the TLS certificate, if a listener needs it.
 pub(super) fn certificate(
     settings: &Settings,
     auth: &Arc<Gate>,

@@ -1,4 +1,4 @@
-//! What a start would refuse, found out without one: by the checks of those that would refuse it.
+//! Finds out what a start would reject, by running the same checks without starting.
 
 use std::path::{Path, PathBuf};
 
@@ -7,31 +7,31 @@ use leasehold_base::probe;
 use super::{Settings, files_folder, keeps_content, spoken};
 use leasehold_store::{self as store, NodeFolder, sqlite};
 
-/// What a server needs beside its data.
+/// A file or directory that a server needs in addition to its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The file in which it is written who did what.
+    /// The audit file.
     Audit,
-    /// The folder of files.
+    /// The directory for files.
     Files,
-    /// The secret that signs notes.
+    /// The file with the webhook's secret.
     Webhook,
     /// The backup directory. The server creates it at startup if it can; otherwise it starts, but takes no backups.
     Backups,
 }
 
-/// What came of looking at it.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Checked {
-    /// What was looked at.
+    /// What was checked.
     pub part: Part,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Why it cannot be used.
     pub found: Result<(), String>,
 }
 
-/// Looks at every file and folder beside the data that these settings name. Nothing is made or changed.
+/// Checks every file and directory in these settings, apart from the data directory. Creates and changes nothing.
 pub fn preflight(settings: &Settings) -> Vec<Checked> {
     let Settings { audit, webhook, backup, .. } = settings;
     let is_shared = settings.cluster.is_some();
@@ -52,8 +52,8 @@ pub fn preflight(settings: &Settings) -> Vec<Checked> {
     all.map(|(part, path, found)| Checked { part, path, found }).collect()
 }
 
-/// Judges a data folder that no server uses as a start would; `None`: there is no store of its own in it yet.
-/// Nothing is made or changed.
+/// Checks a data directory that no server uses, as a start would; `None` if it contains no store yet. Creates and
+/// changes nothing.
 pub fn examine(data: &Path, is_shared: bool) -> Result<Option<sqlite::Report>, store::Error> {
     if is_shared { NodeFolder::check(data).map(|()| None) } else { sqlite::examine(data) }
 }

@@ -111,7 +111,7 @@ impl Webhook {
             let why = match answer {
                 Ok(Answer::Taken) => return true,
                 Ok(Answer::Refused(status)) => {
-                    tracing::warn!(host = target.host(), %status, "webhook refused; not repeated");
+                    tracing::warn!(host = target.host(), %status, "webhook refused the warning; not repeated");
                     return false;
                 }
                 Ok(Answer::Later(status)) => status.to_string(),
@@ -134,7 +134,7 @@ impl Webhook {
         let posting = post::post(&self.options.target, timestamp, signature, body.clone());
         match timeout(self.options.timeout, posting).await {
             Ok(answered) => answered,
-            Err(_) => Err(format!("no answer within {:?}", self.options.timeout)),
+            Err(_) => Err(format!("no response within {:?}", self.options.timeout)),
         }
     }
 }

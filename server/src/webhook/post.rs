@@ -32,10 +32,10 @@ pub(super) enum Answer {
 }
 
 /// A connection, with or without TLS.
-trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl Line for TcpStream {}
-impl Line for TlsStream<TcpStream> {}
+impl ByteStream for TcpStream {}
+impl ByteStream for TlsStream<TcpStream> {}
 
 /// Sends a warning. The error is why there is no response.
 pub(super) async fn post(
@@ -68,7 +68,7 @@ pub(super) async fn post(
     })
 }
 
-async fn connect(target: &Target) -> Result<Box<dyn Line>, String> {
+async fn connect(target: &Target) -> Result<Box<dyn ByteStream>, String> {
     let connected = TcpStream::connect(target.address()).await;
     let stream = connected.map_err(|error| error.to_string())?;
     if !target.is_tls() {

@@ -136,7 +136,7 @@ async fn what_a_link_adds_is_ignored_and_what_is_wrong_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_nobodys_is_a_page_for_browsers() {
+async fn an_unknown_path_is_a_page_for_browsers() {
     let local = Local::ephemeral().await;
     let ask = async |path: &str, accept: &str| {
         let headers = [("accept", accept)];
@@ -190,12 +190,15 @@ async fn of_very_many_holders_those_on_the_page_are_meant() {
     let tokens: Vec<_> = tokens.iter().map(|rest| rest.split('"').next().unwrap()).collect();
     let n_kept = 300 - tokens.len();
     assert!(n_kept > 0);
-    let said = format!("Only those on this page are meant: {n_kept} others keep it.");
+    let said = format!("Only the holders on this page are affected: {n_kept} others keep it.");
     assert!(page.contains(&said), "{page}");
     let form = format!("reason=r&token={}", tokens.join("&token="));
     let done = post(client, "/console/lock/revoke?namespace=default&name=pool", &form).await;
     let after = get(client, done.headers["location"].to_str().unwrap()).await.text;
-    assert!(after.contains(&format!("{} of its holders have lost it.", tokens.len())), "{after}");
+    assert!(
+        after.contains(&format!("{} holders no longer hold the lock.", tokens.len())),
+        "{after}"
+    );
     let tile =
         format!("<span class=\"figure\">{n_kept}</span><span class=\"what\">Leases held</span>");
     assert!(get(client, "/console").await.text.contains(&tile), "it counts what its chart does");
@@ -230,7 +233,7 @@ async fn a_lock_shows_its_holder_its_queue_and_what_happened() {
         assert!(page.contains(part), "{part}: {page}");
     }
     let lease_id = held.text_of("lease_id");
-    assert!(!page.contains(&lease_id), "a lease id is a proof, and shown to nobody");
+    assert!(!page.contains(&lease_id), "a lease id is a proof, and never shown");
     // The last owner has 20 seconds of grace.
     local.advance_ms(25_000);
     let page = get(&client, path).await.text;
@@ -284,7 +287,7 @@ async fn only_those_who_were_shown_are_revoked() {
     let late = post(client, path, &form(1, "&reason=they+%3Cleft%3E")).await;
     assert_eq!(late.status, 409, "vm-2 keeps it");
     for part in [
-        "role=\"alert\">those who were shown do not hold the lock any more; nothing was revoked",
+        "role=\"alert\">the holders on the previous page no longer hold the lock; nothing was revoked",
         "value=\"they &lt;left&gt;\"",
         "<dt>Fencing token</dt><dd>2</dd>",
         "name=\"token\" value=\"2\"",
@@ -295,7 +298,7 @@ async fn only_those_who_were_shown_are_revoked() {
     let blank = post(client, path, &form(2, "&reason=+")).await.text;
     assert!(blank.contains("reason: must not be empty") && blank.contains("vm-2"), "{blank}");
     let nobody = post(client, path, "reason=r").await.text;
-    assert!(nobody.contains("the form names no fencing token"), "{nobody}");
+    assert!(nobody.contains("the form contains no fencing token"), "{nobody}");
     let back = client.get(path).await;
     assert_eq!(back.headers["location"], "/console/lock?namespace=default&name=a-b");
     let done = post(client, path, &form(2, "&reason=it+is+gone")).await;
@@ -303,7 +306,7 @@ async fn only_those_who_were_shown_are_revoked() {
     let to = done.headers["location"].to_str().unwrap().to_owned();
     assert!(to.starts_with("/console/lock?namespace=default&name=a-b&notice="), "{to}");
     let page = get(client, &to).await.text;
-    let said = "Revoked: its holder vm-2 (fencing token 2) has lost it.";
+    let said = "Revoked: vm-2 (fencing token 2) no longer holds the lock.";
     assert!(page.contains(said) && page.contains("it is gone"), "{page}");
     for path in [&*to, "/console/lock?namespace=default&name=a-b&revoked=5&notice=1"] {
         let again = get(client, path).await.text;
@@ -340,7 +343,9 @@ async fn sessions_are_shown_and_ended() {
     let asked = format!("/console/sessions/end?number={}", numbers[0]);
     assert!(get(client, "/console/sessions").await.text.contains(&format!("href=\"{asked}\"")));
     let page = get(client, &asked).await.text;
-    for part in ["ann", "Its 2 leases are revoked at once", "name=\"reason\" required"] {
+    for part in
+        ["ann", "All its 2 leases and waits are revoked immediately", "name=\"reason\" required"]
+    {
         assert!(page.contains(part), "{part}: {page}");
     }
     let path = "/console/sessions/end";
@@ -358,14 +363,14 @@ async fn sessions_are_shown_and_ended() {
     let ended = post(client, path, &form).await;
     assert_eq!(ended.status, 303, "{}", ended.text);
     let to = ended.headers["location"].to_str().unwrap().to_owned();
-    let said = format!("Session {} of ann was ended: its 2 leases were revoked.", numbers[0]);
+    let said = format!("Ended session {} of ann: its 2 leases were revoked.", numbers[0]);
     assert!(get(client, &to).await.text.contains(&said));
     for path in [&*to, "/console/sessions?ended=7"] {
-        assert!(!get(client, path).await.text.contains("was ended"), "it is said once");
+        assert!(!get(client, path).await.text.contains("Ended session"), "it is said once");
     }
     assert_eq!(client.get("/v1/locks/a").await.get("held"), false);
     let past = get(client, "/console/lock?namespace=default&name=a").await.text;
-    assert!(past.contains("had it revoked") && past.contains("left the company"), "{past}");
+    assert!(past.contains("was revoked") && past.contains("left the company"), "{past}");
     assert_eq!(rows(&get(client, "/console/sessions").await).0, numbers[1..]);
     assert_eq!(post(client, path, &form).await.status, 404);
     assert_eq!(client.get(&asked).await.status, 404);

@@ -76,7 +76,10 @@ impl DoorBench {
         });
         let settings = settings(None);
         let limits = settings.engine.limits.clone();
-        let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+        let (clock, metrics) = (
+            Arc::new(FakeClock::default()),
+            Arc::new(Metrics::new(leasehold_server::dialect::NAMES)),
+        );
         let store = Box::new(MemoryStore::default());
         let (engine, handle) =
             Stepped::start(settings.engine, store, clock, metrics.engine.clone()).expect("a start");
@@ -125,7 +128,7 @@ impl DoorBench {
             .collect();
         let context = &mut Context::from_waker(Waker::noop());
         for call in &mut asked {
-            assert!(call.as_mut().poll(context).is_pending(), "nobody was asked yet");
+            assert!(call.as_mut().poll(context).is_pending(), "no request was processed yet");
         }
         assert!(engine.turn().is_some(), "it goes on");
         let answered = asked.into_iter().map(|mut call| match call.as_mut().poll(context) {

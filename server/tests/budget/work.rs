@@ -76,7 +76,10 @@ impl Bench {
                 Box::new(SqliteStore::open(options).expect("a store"))
             }
         };
-        let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+        let (clock, metrics) = (
+            Arc::new(FakeClock::default()),
+            Arc::new(Metrics::new(leasehold_server::dialect::NAMES)),
+        );
         let (engine, handle) =
             Stepped::start(Options::default(), store, clock, metrics.engine.clone())
                 .expect("a start");

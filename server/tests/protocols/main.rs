@@ -4,3 +4,4 @@ mod contract;
 mod dialects;
 mod doors;
 mod native;
+mod toy;

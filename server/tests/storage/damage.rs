@@ -180,7 +180,7 @@ fn check_recovery(crashed: &Crashed, data: &Path, what: &str) {
     let recovered = match recover(data) {
         Ok(recovered) => recovered,
         // A flipped bit can make a file look as if a newer version wrote it. Recovery must not discard such a file.
-        Err(Error::Refused(why)) if why.contains("this program knows only") => return,
+        Err(Error::Refused(why)) if why.contains("this program supports only") => return,
         Err(error) => panic!("{what}: not recovered: {error}"),
     };
     let kept = std::fs::read_dir(&recovered.damaged).unwrap().count();

@@ -29,7 +29,8 @@ struct World {
 fn start(options: Options) -> World {
     let store = FaultyStore::default();
     let faults = store.faults.clone();
-    let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+    let (clock, metrics) =
+        (Arc::new(FakeClock::default()), Arc::new(Metrics::new(leasehold_server::dialect::NAMES)));
     let (engine, handle) =
         Engine::start(options, Box::new(store), clock.clone(), metrics.engine.clone())
             .expect("a start");
@@ -109,7 +110,7 @@ async fn an_append_whose_outcome_is_unknown_stops_the_engine_and_claims_nothing(
     world.handle.stopped().await;
     assert!(
         world.handle.ask_unchecked(acquire("c", NO_WAIT)).await.is_err(),
-        "it answers nobody any more"
+        "it answers no more requests"
     );
     assert!(world.engine.join().is_err(), "and says that it ended badly");
 }
@@ -141,7 +142,7 @@ async fn a_waiter_that_goes_away_leaves_the_queue() {
 }
 
 #[tokio::test]
-async fn a_grant_nobody_was_told_of_is_given_back() {
+async fn an_undelivered_grant_is_released() {
     let world = start(Options::default());
     for n in 0..200 {
         // The call is dropped at any stage: in the channel, applied, or answered but not read.
@@ -155,7 +156,7 @@ async fn a_grant_nobody_was_told_of_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_grant_somebody_else_was_told_of_too_is_not_given_back() {
+async fn a_grant_also_delivered_to_another_connection_is_not_released() {
     let world = start(Options::default());
     let named = |id: &str| {
         let mut asked = acquire("a", LONG_WAIT);
@@ -309,7 +310,8 @@ impl Store for Slow {
 
 #[test]
 fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
-    let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+    let (clock, metrics) =
+        (Arc::new(FakeClock::default()), Arc::new(Metrics::new(leasehold_server::dialect::NAMES)));
     let store = Box::new(Slow(MemoryStore::default(), clock.clone()));
     let (_engine, handle) =
         Engine::start(Options::default(), store, clock, metrics.engine.clone()).expect("a start");
@@ -361,7 +363,7 @@ async fn a_lease_that_ran_out_before_it_was_settled_is_not_told_as_granted() {
 }
 
 #[tokio::test]
-async fn whoever_waited_for_a_lease_that_ran_out_before_it_was_settled_is_told_that_nobody_knows() {
+async fn a_wait_for_a_lease_that_expired_before_it_was_settled_has_an_unknown_outcome() {
     let settle_max = Duration::from_secs(3600);
     let world = start(Options { settle_max, ..Options::default() });
     let waiter = held_and_waited_for(&world, LONG_WAIT).await;
@@ -392,11 +394,11 @@ async fn an_append_that_is_never_settled_stops_the_engine() {
 }
 
 #[tokio::test]
-async fn whoever_was_overtaken_answers_nothing_from_memory() {
+async fn an_overtaken_leader_answers_nothing_from_memory() {
     let world = start(Options::default());
     world.faults.fenced.store(true, Relaxed);
     let read = world.handle.ask_unchecked(ReadLock { key: key(), n_queue_max: 0 }).await;
-    assert_eq!(read.unwrap_err(), Error::Stopping, "it was confirmed by nobody");
+    assert_eq!(read.unwrap_err(), Error::Stopping, "it was not confirmed");
     assert!(matches!(world.engine.join(), Err(store::Error::Fenced(_))));
     let world = start(Options::default());
     world.faults.fenced.store(true, Relaxed);

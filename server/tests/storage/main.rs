@@ -6,6 +6,7 @@ mod formats;
 mod fuzz;
 mod notes;
 mod race;
+mod shared;
 #[path = "../../../core/tests/rules/model/step.rs"]
 mod step;
 mod store;

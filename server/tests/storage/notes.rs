@@ -94,7 +94,7 @@ async fn held_and_waited_too_long_is_told_once_and_a_restart_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn a_deadlock_is_suspected_and_nobody_is_refused() {
+async fn a_deadlock_is_suspected_and_no_request_is_refused() {
     let local = Local::ephemeral().await;
     let a = local.client.acquire("a", "x", 90_000, json!({})).await;
     local.client.acquire("b", "y", 90_000, json!({})).await;

@@ -185,7 +185,7 @@ fn a_file_is_no_folder() {
     let data = parent.path().join("data");
     std::fs::write(&data, "").unwrap();
     let why = open(&data).map(drop).unwrap_err().to_string();
-    assert!(why.ends_with("data is a file, not a folder"), "{why}");
+    assert!(why.ends_with("data is a file, not a directory"), "{why}");
 }
 
 #[test]
@@ -193,7 +193,10 @@ fn damaged_foreign_and_newer_files_are_refused_and_left_alone() {
     let layout = "PRAGMA user_version = 99";
     check_refused(|data| sql(data, "journal.db", layout), "layout 99");
     check_refused(|data| sql(data, "tables.db", layout), "layout 99");
-    check_refused(|data| sql(data, "tables.db", "PRAGMA application_id = 7"), "not a file of ours");
+    check_refused(
+        |data| sql(data, "tables.db", "PRAGMA application_id = 7"),
+        "not a Leasehold file",
+    );
     let other = "UPDATE meta SET value = 'other' WHERE key = 'store_id'";
     check_refused(|data| sql(data, "tables.db", other), "belongs to another store");
     let phase = "UPDATE leases SET phase = 'sideways' WHERE number = 3";
@@ -252,7 +255,7 @@ fn verify_says_what_is_wrong_and_changes_nothing() {
 }
 
 #[test]
-fn nobody_else_can_read_what_a_new_store_keeps() {
+fn other_users_cannot_read_a_new_store() {
     use std::os::unix::fs::PermissionsExt;
     let parent = folder();
     let data = parent.path().join("data");
@@ -284,12 +287,12 @@ fn check_lost(name: &str) {
         let moment = Moment { lock_time: machine.now(), ..Moment::default() };
         store.append(permit, Draft { kind: Kind::Batch, moment, changes: &applied.changes })
     });
-    let why = appended.expect_err("nobody would find it").to_string();
+    let why = appended.expect_err("the record would be lost").to_string();
     assert!(why.contains(&format!("{name} was removed or replaced")), "{why}");
 }
 
 #[test]
-fn a_store_whose_files_are_taken_away_says_so_before_anybody_is_answered() {
+fn a_store_whose_files_are_removed_fails_before_any_answer() {
     check_lost("journal.db");
     check_lost("journal.db-wal");
 }
@@ -304,7 +307,7 @@ fn a_database_held_by_another_process_is_busy_and_nothing_happens() {
     assert!(matches!(store.reserve(), Err(Error::Busy)));
     other.execute_batch("ROLLBACK").expect("let go");
     let permit = store.reserve().expect("free again");
-    store.confirm(permit).expect("nobody else can have written");
+    store.confirm(permit).expect("no other process can have written");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Checks that there is one holder at any time, as seen by clients that count a lease's time from their request.
 
 use leasehold_core::Mode;
+use leasehold_judge::{Conflict, Exclusion, Mode as Judged};
 
 use super::Found;
 use super::lease::{Lease, Leases};
 use crate::history::History;
+use crate::message::Claim;
 use crate::time::Time;
 
 /// A period in which an owner relies on its lease.
@@ -19,11 +21,10 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
         let on_lock = leases.iter().filter(|lease| lease.claim.lock == lock);
         let mut stretches: Vec<_> = on_lock.flat_map(stretches).collect();
         stretches.sort_by_key(|stretch| (stretch.from, stretch.to));
-        let mut open: Vec<&Stretch<'_>> = Vec::new();
-        for stretch in &stretches {
-            open.retain(|other| other.to > stretch.from);
-            meet(stretch, &open, found);
-            open.push(stretch);
+        let mut holders = Exclusion::default();
+        for Stretch { from, to, lease } in stretches {
+            report(holders.begin(lease.claim, mode(lease), from), found);
+            report(holders.end(lease.claim, to), found);
         }
     }
 }
@@ -33,22 +34,16 @@ fn stretches(lease: &Lease) -> impl Iterator<Item = Stretch<'_>> {
     good.filter(|(from, to)| from < to).map(move |(from, to)| Stretch { from, to, lease })
 }
 
-fn meet(stretch: &Stretch<'_>, open: &[&Stretch<'_>], found: &mut Found) {
-    let lease = stretch.lease;
-    let mut others: Vec<_> = open.iter().map(|other| other.lease.claim).collect();
-    others.retain(|claim| *claim != lease.claim);
-    others.sort_by_key(|claim| claim.id.number);
-    others.dedup();
-    let modes = open.iter().map(|other| other.lease).filter(|other| other.claim != lease.claim);
-    let n_allowed = modes.map(|other| match (lease.acquire.mode, other.acquire.mode) {
-        (Mode::Shared, Mode::Shared) => usize::MAX,
-        (Mode::Counted(limit), Mode::Counted(_)) => limit as usize - 1,
-        _ => 0,
-    });
-    if others.len() > n_allowed.min().unwrap_or(usize::MAX) {
-        found.add(
-            "one holder",
-            format!("{:?} from {} to {} beside {others:?}", lease.claim, stretch.from, stretch.to),
-        );
+fn mode(lease: &Lease) -> Judged {
+    match lease.acquire.mode {
+        Mode::Exclusive => Judged::Exclusive,
+        Mode::Shared => Judged::Shared,
+        Mode::Counted(limit) => Judged::Counted(limit),
+    }
+}
+
+fn report(conflicts: impl IntoIterator<Item = Conflict<Claim, Time>>, found: &mut Found) {
+    for Conflict { id, from, others } in conflicts {
+        found.add("one holder", format!("{id:?} at {from} beside {others:?}"));
     }
 }

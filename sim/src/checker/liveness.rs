@@ -15,17 +15,20 @@ pub(super) fn check(history: &History, found: &mut Found) {
         let asked = &operation.request;
         match &operation.answer {
             None if !operation.is_given_up => {
-                found.add("everybody is told", format!("{id} is not: {asked:?}"));
+                found.add("every request is answered", format!("{id} is not: {asked:?}"));
             }
             // A lease that is revoked before its response is reported as ended.
             Some((at, Answer::WaitOver)) if is_patient(asked) && !history.plan.revokes => {
-                found.add("everybody is served", format!("{id} is not, at {at}: {asked:?}"));
+                found.add("every request is served", format!("{id} is not, at {at}: {asked:?}"));
             }
             Some((at, _)) if operation.sent_at > history.plan.heal_at + SECOND => {
                 let took = at - operation.sent_at;
                 let allowed = history.plan.turn_max() + PASSED_ON_WITHIN;
                 if asked.wait_ms() == 0 && took > allowed {
-                    found.add("everybody is told soon", format!("{id} after {took} ns: {asked:?}"));
+                    found.add(
+                        "every request is answered soon",
+                        format!("{id} after {took} ns: {asked:?}"),
+                    );
                 }
             }
             _ => {}

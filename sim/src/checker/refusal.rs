@@ -8,7 +8,7 @@ use crate::message::{Acquire, Answer, Lock, Request};
 use crate::time::{SECOND, Time};
 
 /// A little more than one round of the engine.
-const GIVEN_BACK_WITHIN: Time = 3 * SECOND;
+const RELEASED_WITHIN: Time = 3 * SECOND;
 
 pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     for operation in &history.operations {
@@ -91,7 +91,7 @@ fn may_have_been_done(history: &History, operation: &Operation, at: Time) -> boo
         // One lease of a group ended before the response was sent. The others are released a moment later.
         Some((told_at, Answer::WaitOver)) if is_of_several(operation) => {
             let paused = history.paused_within(*told_at, at);
-            operation.n_copies > 1 || at <= *told_at + GIVEN_BACK_WITHIN + paused
+            operation.n_copies > 1 || at <= *told_at + RELEASED_WITHIN + paused
         }
         // One copy was rejected, but another might have arrived later.
         Some(_) => operation.n_copies > 1,

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use leasehold_judge::Tokens;
+
 use super::Found;
-use super::lease::Leases;
+use super::lease::{Lease, Leases};
 use crate::history::History;
 use crate::message::{Answer, Request};
 
@@ -18,15 +20,8 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
             found.add("tokens are not reused", format!("{other:?} and {:?}", lease.claim));
         }
     }
-    for (n, earlier) in leases.iter().enumerate() {
-        for later in leases.iter().skip(n + 1).chain(leases.iter().take(n)) {
-            let is_later = earlier.claim.lock == later.claim.lock
-                && earlier.first_told_at < later.first_sent_at;
-            if is_later && earlier.claim.token >= later.claim.token {
-                let (earlier, later) = (earlier.claim, later.claim);
-                found.add("tokens grow", format!("{earlier:?} was before {later:?}"));
-            }
-        }
+    for lock in 0..history.plan.locks.len() {
+        grow(leases.iter().filter(|lease| lease.claim.lock == lock), found);
     }
     for operation in &history.operations {
         let (Request::Look(lock), Some((at, Answer::Seen(seen)))) =
@@ -42,6 +37,27 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
             if lease.first_told_at < operation.sent_at && token > seen.last_token {
                 found.add("tokens grow", format!("{:?} seen after {token:?}", seen.last_token));
             }
+        }
+    }
+}
+
+/// Checks that the token of each lease is higher than all tokens of its lock that clients knew before the request.
+fn grow<'a>(leases: impl Iterator<Item = &'a Lease>, found: &mut Found) {
+    let mut events = Vec::new();
+    for lease in leases {
+        events.extend([(lease.first_sent_at, false, lease), (lease.first_told_at, true, lease)]);
+    }
+    // At the same time, no response is certainly before a request.
+    events.sort_by_key(|(at, is_told, lease)| (*at, *is_told, lease.claim.id.number));
+    let (mut tokens, mut known) = (Tokens::default(), BTreeMap::new());
+    for (_, is_told, Lease { claim, .. }) in events {
+        if !is_told {
+            known.insert(claim.id.number, tokens.highest());
+            continue;
+        }
+        let before = known.get(&claim.id.number).copied().unwrap_or_default();
+        if !tokens.granted(claim.token.get(), before) {
+            found.add("tokens grow", format!("token {before} was before {claim:?}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use leasehold_etcd::{Error, Kind};
 
 use super::plan::{LATE_MAX, TRY_MAX};
-use super::{At, Event, PREFIX, World};
+use super::{At, ClusterEvent, ClusterWorld, PREFIX};
 use crate::etcd::{Answered, Request, Response};
 use crate::time::{MS, SECOND, Time};
 
@@ -24,7 +24,7 @@ pub(super) struct Call {
     sent_at: Time,
 }
 
-impl World {
+impl ClusterWorld {
     /// Records that a thread calls etcd. Returns the number of the call.
     pub(super) fn asks(&mut self, node: usize, thread: usize, request: Request) -> u64 {
         let now = self.now();
@@ -39,9 +39,9 @@ impl World {
             self.calls.pop_first();
         }
         self.calls.insert(call, Call { node, thread, start, request, sent_at: now });
-        self.crowd.after(TRY_MAX, Event::Answered(call, Err(silence())));
+        self.crowd.after(TRY_MAX, ClusterEvent::Answered(call, Err(silence())));
         for after in self.ways(node) {
-            self.crowd.after(after, Event::Arrives(call));
+            self.crowd.after(after, ClusterEvent::Arrives(call));
         }
         call
     }
@@ -94,7 +94,7 @@ impl World {
     /// Sends the response to a call, or loses it.
     fn answers(&mut self, id: u64, node: usize, answered: Answered) {
         if self.crowd.is_healed() {
-            return self.crowd.after(MS, Event::Answered(id, answered));
+            return self.crowd.after(MS, ClusterEvent::Answered(id, answered));
         }
         let (chance, troubles) = (&mut self.crowd.chance, &self.troubles);
         if self.nodes[node].cut_until > self.crowd.now {
@@ -107,12 +107,12 @@ impl World {
             if chance.permille(500) {
                 let kind = chance.pick(&[Kind::Unknown, Kind::NoSpace]);
                 let error = Error::new(kind, "simulated", "etcdserver: request timed out");
-                self.crowd.after(quick, Event::Answered(id, Err(error)));
+                self.crowd.after(quick, ClusterEvent::Answered(id, Err(error)));
             }
             return;
         }
         let way = if chance.permille(troubles.late) { chance.within(MS, LATE_MAX) } else { quick };
-        self.crowd.after(way, Event::Answered(id, answered));
+        self.crowd.after(way, ClusterEvent::Answered(id, answered));
     }
 
     /// Delivers the response to a call, unless its thread has received one already or is gone.
@@ -130,7 +130,7 @@ impl World {
             let span = self.at_most_healed(now + span) - now;
             let name = self.thread_name(node, thread);
             self.stalls(node, &name, span);
-            return self.crowd.after(span, Event::Answered(id, answered));
+            return self.crowd.after(span, ClusterEvent::Answered(id, answered));
         }
         self.held_up_by(node, thread, sent_at, answered.is_ok());
         if now >= sent_at + TRY_MAX {
@@ -180,7 +180,7 @@ impl World {
             let span = at.saturating_sub(self.crowd.now) + lag;
             let n = self.crowd.n_next();
             self.expiry = Some((self.crowd.now + span, n));
-            self.crowd.after(span, Event::Expires(n));
+            self.crowd.after(span, ClusterEvent::Expires(n));
         }
         let from = self.watched + 1;
         self.watched = self.etcd.revision();
@@ -196,7 +196,7 @@ impl World {
             let unseen = if self.crowd.is_healed() { 0 } else { self.troubles.unseen };
             if !self.crowd.chance.permille(unseen) {
                 let lag = self.crowd.chance.within(MS / 10, 5 * MS);
-                self.crowd.after(lag, Event::Rings(node));
+                self.crowd.after(lag, ClusterEvent::Rings(node));
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Simulates the requests of clients to the servers, and the responses.
 
-use super::{Event, World};
+use super::{ClusterEvent, ClusterWorld};
 use crate::crowd::{Asking, Reaches};
 use crate::history::OperationId;
 use crate::message::Answer;
 use crate::time::MS;
 use crate::worker::Ran;
 
-impl World {
+impl ClusterWorld {
     pub(super) fn asking(&mut self, asking: Asking) {
         match &asking {
             // The client was redirected or got no response, so it tries another server.
@@ -73,7 +73,7 @@ impl World {
             let lag = if self.crowd.chance.permille(150) { 40 * MS } else { MS / 2 };
             let (lag, n) = (self.crowd.chance.within(0, lag), self.crowd.n_next());
             self.nodes[node].poll = Some((now + lag, n));
-            self.crowd.after(lag, Event::Poll { node, n });
+            self.crowd.after(lag, ClusterEvent::Poll { node, n });
         }
     }
 

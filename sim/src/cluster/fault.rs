@@ -1,22 +1,22 @@
 //! Simulates faults of nodes and of etcd, and their end.
 
 use leasehold_engine as engine;
-use leasehold_store::etcd;
+use leasehold_store::shared;
 
-use super::{Event, NOTICED_WITHIN, World};
+use super::{ClusterEvent, ClusterWorld, NOTICED_WITHIN};
 use crate::crowd::Asking;
 use crate::time::{MS, SECOND};
 
 /// Maximum copies of etcd kept for a rollback.
 const COPIES_MAX: usize = 20;
 
-impl World {
+impl ClusterWorld {
     pub(super) fn fault(&mut self) {
         if self.crowd.is_healed() {
             return;
         }
         let next = self.crowd.chance.within(1, 2 * self.troubles.fault_every);
-        self.crowd.after(next, Event::Fault);
+        self.crowd.after(next, ClusterEvent::Fault);
         self.crowd.history.n_faults += 1;
         // Most faults affect the leader.
         let leader = self.nodes.iter().position(|node| node.leads());
@@ -44,7 +44,7 @@ impl World {
                 let span = self.crowd.chance.within(100 * MS, 6 * SECOND);
                 self.crowd.note(format_args!("etcd is full for {span} ns"));
                 self.etcd.is_full = true;
-                self.crowd.after(span, Event::HasRoom);
+                self.crowd.after(span, ClusterEvent::HasRoom);
             }
             94..97 => self.compact(),
             _ => self.wipe(),
@@ -158,7 +158,7 @@ impl World {
         let is_new_boot = self.crowd.chance.permille(250);
         let downtime = if is_new_boot { 5 * SECOND } else { 2 * SECOND };
         let downtime = self.crowd.chance.within(20 * MS, downtime);
-        self.crowd.after(downtime, Event::Starts { node, is_new_boot });
+        self.crowd.after(downtime, ClusterEvent::Starts { node, is_new_boot });
     }
 
     pub(super) fn starts(&mut self, node: usize, is_new_boot: bool) {
@@ -171,8 +171,9 @@ impl World {
         self.n_starts += 1;
         let witness = Some(self.journal.witness(&self.nodes[node].name));
         let name = self.nodes[node].name.clone();
-        let usual = etcd::Options::new(&name, &format!("http://{name}"), self.crowd.plan.limits());
-        let seat = etcd::Options {
+        let usual =
+            shared::Options::new(&name, &format!("http://{name}"), self.crowd.plan.limits());
+        let seat = shared::Options {
             snapshots: self.troubles.snapshots,
             compact_every: self.troubles.compact_every,
             witness: witness.clone(),
@@ -185,7 +186,7 @@ impl World {
 
     /// Keeps a copy of etcd, to which it can be rolled back later.
     pub(super) fn copy(&mut self) {
-        self.crowd.after(SECOND, Event::Copy);
+        self.crowd.after(SECOND, ClusterEvent::Copy);
         self.copies.push((self.journal.seq(), self.etcd.clone()));
         if self.copies.len() > COPIES_MAX {
             self.copies.remove(0);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leasehold_etcd::{Op, Txn};
-use leasehold_store::etcd::Snapshots;
+use leasehold_store::shared::Snapshots;
 
-use super::{Node, PREFIX, World};
+use super::{ClusterWorld, Node, PREFIX};
 use crate::etcd::Request;
 use crate::time::{SECOND, Time};
 
@@ -15,12 +15,12 @@ const LOSES: (u64, Time, Time) = (1, 10 * SECOND, 40 * SECOND);
 /// Checks that the leader continues, and that a node that has to read the whole journal waits until there is a snapshot
 /// from the leader's memory, which contains the lost record. Then all nodes have the same state again.
 pub fn loses_a_record() -> Result<(), String> {
-    let mut world = World::new(LOSES.0, true);
+    let mut world = ClusterWorld::new(LOSES.0, true);
     let check_every = Duration::from_secs(5);
     world.troubles.snapshots = Snapshots { check_every, ..Snapshots::every(u64::MAX) };
     world.end_at = LOSES.1;
     world.run();
-    let leader = world.nodes.iter().position(Node::leads).ok_or("nobody leads at all")?;
+    let leader = world.nodes.iter().position(Node::leads).ok_or("no server leads")?;
     let (seq, n_epochs) = (world.journal.seq(), world.journal.n_epochs);
     let slot = format!("{PREFIX}j/{:016x}", seq / 2).into_bytes();
     let delete = Request::Txn(Txn::default().then(Op::Delete(slot)).request());

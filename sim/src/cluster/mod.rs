@@ -15,9 +15,11 @@ mod plan;
 mod thread;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_store::etcd;
+use leasehold_store::etcd::EtcdBackend;
+use leasehold_store::shared;
 
 use crate::Report;
 use crate::chance::Chance;
@@ -52,7 +54,7 @@ const NEVER: Time = Time::MAX / 4;
 /// Runs one seed and checks it.
 pub fn run(seed: u64) -> Report {
     let mut world = crate::drawn(seed, || {
-        let mut world = World::new(seed, false);
+        let mut world = ClusterWorld::new(seed, false);
         world.run();
         world.finish();
         world
@@ -61,7 +63,7 @@ pub fn run(seed: u64) -> Report {
     let (n_starts, n_epochs) = (world.n_starts, world.journal.n_epochs);
     // Every thread must end before the history is checked.
     world.nodes.clear();
-    let World { crowd, .. } = world;
+    let ClusterWorld { crowd, .. } = world;
     let verdict = checker::check(&crowd.history);
     let mut violations = differing;
     violations.extend(verdict.violations);
@@ -79,24 +81,24 @@ pub fn run(seed: u64) -> Report {
 
 /// Checks that another server takes over if the leader's engine hangs forever while its other threads continue.
 pub fn hang() -> Result<(), String> {
-    let mut world = World::new(HANGS.0, true);
+    let mut world = ClusterWorld::new(HANGS.0, true);
     world.end_at = HANGS.1;
     world.run();
-    let leads = |world: &World| world.nodes.iter().position(Node::leads);
-    let Some(leader) = leads(&world) else { return Err("nobody leads at all".into()) };
+    let leads = |world: &ClusterWorld| world.nodes.iter().position(Node::leads);
+    let Some(leader) = leads(&world) else { return Err("no server leads".into()) };
     world.stalls(leader, "engine", NEVER);
     let known = world.journal.n_epochs;
     world.end_at = HANGS.2;
     world.run();
     let others = world.journal.n_epochs - known;
-    if others == 0 { Err(format!("n{leader} hangs, and nobody else leads")) } else { Ok(()) }
+    if others == 0 { Err(format!("n{leader} hangs, and no other server leads")) } else { Ok(()) }
 }
 
 /// The seed of the run, the time at which the engine hangs, and the time by which another server must lead.
 const HANGS: (u64, Time, Time) = (1, 10 * SECOND, 22 * SECOND);
 
-struct World {
-    crowd: Crowd<Event>,
+struct ClusterWorld {
+    crowd: Crowd<ClusterEvent>,
     troubles: Troubles,
     etcd: Etcd,
     /// etcd responds to no call until this time.
@@ -124,7 +126,7 @@ struct World {
 
 /// An event of the simulation.
 #[derive(Clone, Debug)]
-enum Event {
+enum ClusterEvent {
     Asking(Asking),
     /// A waiting thread continues.
     GoesOn {
@@ -155,13 +157,13 @@ enum Event {
     Heals,
 }
 
-impl From<Asking> for Event {
+impl From<Asking> for ClusterEvent {
     fn from(asking: Asking) -> Self {
-        Event::Asking(asking)
+        ClusterEvent::Asking(asking)
     }
 }
 
-impl World {
+impl ClusterWorld {
     /// Creates the world of a seed. In a calm world, nothing ever goes wrong.
     fn new(seed: u64, is_calm: bool) -> Self {
         let mut chance = Chance::new(seed);
@@ -211,22 +213,23 @@ impl World {
         let what = format!("{:?} {:?}", self.crowd.plan, self.troubles);
         self.crowd.note(format_args!("{what}"));
         let local = Local::default();
-        etcd::init(&crate::etcd::Client(local.clone()), PREFIX).expect("a new store");
+        let client = Arc::new(crate::etcd::Client(local.clone()));
+        shared::init(&EtcdBackend::new(client, PREFIX)).expect("a new store");
         self.etcd = std::mem::take(&mut local.lock().0);
         for node in 0..self.nodes.len() {
             let after = self.crowd.chance.within(0, 300) * MS;
-            self.crowd.after(after, Event::Starts { node, is_new_boot: false });
+            self.crowd.after(after, ClusterEvent::Starts { node, is_new_boot: false });
         }
         self.crowd.begin();
-        self.crowd.after(self.troubles.fault_every, Event::Fault);
-        self.crowd.after(self.crowd.plan.client_fault_every, Event::ClientFault);
+        self.crowd.after(self.troubles.fault_every, ClusterEvent::Fault);
+        self.crowd.after(self.crowd.plan.client_fault_every, ClusterEvent::ClientFault);
         if self.troubles.is_put_back {
-            self.crowd.after(SECOND, Event::Copy);
+            self.crowd.after(SECOND, ClusterEvent::Copy);
             let half = self.crowd.plan.heal_at / 2;
             let at = half + self.crowd.chance.below(half);
-            self.crowd.after(at, Event::PutBack);
+            self.crowd.after(at, ClusterEvent::PutBack);
         }
-        self.crowd.after(self.crowd.plan.heal_at, Event::Heals);
+        self.crowd.after(self.crowd.plan.heal_at, ClusterEvent::Heals);
     }
 
     fn run(&mut self) {
@@ -251,7 +254,7 @@ impl World {
         let history: &mut History = &mut self.crowd.history;
         if self.put_back_at.is_some() {
             if !is_rewound {
-                history.unseen.push((now, "nobody noticed that etcd was put back".into()));
+                history.unseen.push((now, "no server noticed that etcd was rolled back".into()));
             }
             // No server leads until an operator restores the store, so these requests get no response.
             for operation in &mut history.operations {
@@ -263,7 +266,7 @@ impl World {
             history.refusals.push((now, "a node takes etcd for put back, and it was not".into()));
         }
         if !self.nodes.iter().any(Node::leads) {
-            history.refusals.push((now, "nobody leads in the end".into()));
+            history.refusals.push((now, "no server leads in the end".into()));
         }
     }
 
@@ -271,54 +274,54 @@ impl World {
         self.crowd.now
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: ClusterEvent) {
         if let Some(paused_until) = self.held_up(&event) {
             // The order in which delayed events take place is random.
             let lag = self.crowd.chance.within(0, MS);
             return self.crowd.after(paused_until - self.now() + lag, event);
         }
         match event {
-            Event::Asking(asking) => self.asking(asking),
-            Event::GoesOn { node, thread, n } => {
+            ClusterEvent::Asking(asking) => self.asking(asking),
+            ClusterEvent::GoesOn { node, thread, n } => {
                 let at = self.stands(node, thread).map(|stands| stands.at);
                 if matches!(at, Some(At::Parked { n: planned, .. }) if planned == n) {
                     self.goes_on(node, thread, None);
                 }
             }
-            Event::Arrives(call) => self.arrives(call),
-            Event::Answered(call, answered) => self.answered(call, answered),
-            Event::Poll { node, n } => {
+            ClusterEvent::Arrives(call) => self.arrives(call),
+            ClusterEvent::Answered(call, answered) => self.answered(call, answered),
+            ClusterEvent::Poll { node, n } => {
                 if self.nodes[node].poll.is_some_and(|(_, poll)| poll == n) {
                     self.polls(node);
                 }
             }
-            Event::Rings(node) => {
+            ClusterEvent::Rings(node) => {
                 if let Some(running) = &self.nodes[node].running {
                     running.line.0.ring();
                 }
                 self.serve(node);
             }
-            Event::Expires(n) => {
+            ClusterEvent::Expires(n) => {
                 if self.expiry.is_some_and(|(_, expiry)| expiry == n) {
                     self.expiry = None;
                     self.etcd.expire(self.crowd.now);
                     self.changed();
                 }
             }
-            Event::Fault => self.fault(),
-            Event::ClientFault => {
+            ClusterEvent::Fault => self.fault(),
+            ClusterEvent::ClientFault => {
                 if !self.crowd.is_healed() {
                     let next = self.crowd.plan.client_fault_every;
                     let next = self.crowd.chance.within(1, 2 * next);
-                    self.crowd.after(next, Event::ClientFault);
+                    self.crowd.after(next, ClusterEvent::ClientFault);
                     self.crowd.client_fault();
                 }
             }
-            Event::Starts { node, is_new_boot } => self.starts(node, is_new_boot),
-            Event::HasRoom => self.etcd.is_full = false,
-            Event::Copy => self.copy(),
-            Event::PutBack => self.put_back(),
-            Event::Heals => {
+            ClusterEvent::Starts { node, is_new_boot } => self.starts(node, is_new_boot),
+            ClusterEvent::HasRoom => self.etcd.is_full = false,
+            ClusterEvent::Copy => self.copy(),
+            ClusterEvent::PutBack => self.put_back(),
+            ClusterEvent::Heals => {
                 if self.put_back_at.is_none() {
                     self.heals();
                 }
@@ -327,15 +330,17 @@ impl World {
     }
 
     /// Returns until when this event is delayed, because its node or thread is suspended.
-    fn held_up(&self, event: &Event) -> Option<Time> {
+    fn held_up(&self, event: &ClusterEvent) -> Option<Time> {
         let (node, thread) = match event {
-            Event::GoesOn { node, thread, .. } => (*node, Some(*thread)),
-            Event::Answered(call, _) => {
+            ClusterEvent::GoesOn { node, thread, .. } => (*node, Some(*thread)),
+            ClusterEvent::Answered(call, _) => {
                 let call = self.calls.get(call)?;
                 (call.node, Some(call.thread))
             }
-            Event::Poll { node, .. } | Event::Rings(node) => (*node, None),
-            Event::Asking(Asking::Arrives(id) | Asking::Closed(id)) => (*self.asked.get(id)?, None),
+            ClusterEvent::Poll { node, .. } | ClusterEvent::Rings(node) => (*node, None),
+            ClusterEvent::Asking(Asking::Arrives(id) | Asking::Closed(id)) => {
+                (*self.asked.get(id)?, None)
+            }
             _ => return None,
         };
         let stalled = thread.and_then(|thread| self.stands(node, thread));
@@ -364,7 +369,7 @@ impl World {
                 let n = self.crowd.n_next();
                 if patience < FOR_EVER {
                     let span = patience.as_nanos() as Time;
-                    self.crowd.after(span, Event::GoesOn { node, thread, n });
+                    self.crowd.after(span, ClusterEvent::GoesOn { node, thread, n });
                 }
                 At::Parked { n, is_soon: false }
             }
@@ -397,7 +402,7 @@ impl World {
                 let n = self.crowd.n_next();
                 stands.at = At::Parked { n, is_soon: true };
                 let lag = self.crowd.chance.within(0, MS / 2);
-                self.crowd.after(lag, Event::GoesOn { node, thread, n });
+                self.crowd.after(lag, ClusterEvent::GoesOn { node, thread, n });
             }
         }
         let serving = running.serving.as_ref();

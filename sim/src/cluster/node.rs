@@ -9,7 +9,8 @@ use leasehold_engine::{self as engine, Engine, EngineHandle};
 use leasehold_server::app::App;
 use leasehold_server::metrics::Metrics;
 use leasehold_server::{dialect, http};
-use leasehold_store::etcd::{self, EtcdSeat, Watching};
+use leasehold_store::etcd::EtcdBackend;
+use leasehold_store::shared::{self, SharedSeat, Watching};
 use leasehold_store::{Error, NodeFolder};
 
 use super::PREFIX;
@@ -100,7 +101,7 @@ impl Node {
     }
 
     /// Starts a process. Its first thread does not run yet.
-    pub(super) fn start(&mut self, now: Time, engine: engine::Options, seat: etcd::Options) {
+    pub(super) fn start(&mut self, now: Time, engine: engine::Options, seat: shared::Options) {
         self.show(now);
         self.n_starts += 1;
         let process = Process::new(self.clock.clone());
@@ -112,10 +113,14 @@ impl Node {
             move || {
                 let live = || {
                     let folder = NodeFolder::take(&folder)?;
-                    let seat = EtcdSeat::new(line, PREFIX, seat, folder, clock.clone())?;
+                    let backend = Arc::new(EtcdBackend::new(line, PREFIX));
+                    let seat = SharedSeat::new(backend, seat, folder, clock.clone())?;
                     let watching = Watching { every: ROOM_EVERY, ..Watching::default() };
                     let seat = seat.watching_space(watching)?;
-                    let (metrics, limits) = (Arc::new(Metrics::new()), engine.limits.clone());
+                    let (metrics, limits) = (
+                        Arc::new(Metrics::new(leasehold_server::dialect::NAMES)),
+                        engine.limits.clone(),
+                    );
                     let (engine, handle) =
                         Engine::take_part(engine, Box::new(seat), clock, metrics.engine.clone())?;
                     let (http, dialect) = (http::Options::default(), dialect::Options::default());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_store::etcd::Snapshots;
+use leasehold_store::shared::Snapshots;
 
 use super::NEVER;
 use crate::chance::Chance;

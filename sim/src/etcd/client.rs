@@ -1,6 +1,6 @@
 //! The simulated etcd as a store uses it.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -92,6 +92,7 @@ impl<W: Wire> Cluster for Client<W> {
 pub struct Local {
     inner: Arc<Mutex<(Etcd, Time)>>,
     is_cut: Arc<AtomicBool>,
+    n_writes_lost: Arc<AtomicUsize>,
     lag: Arc<AtomicI64>,
 }
 
@@ -104,6 +105,11 @@ impl Local {
     /// Cuts the connection to etcd, or restores it.
     pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, SeqCst);
+    }
+
+    /// Returns how many writes were sent while the connection was cut.
+    pub fn n_writes_lost(&self) -> usize {
+        self.n_writes_lost.load(SeqCst)
     }
 
     /// Sets how many revisions a member is behind when it serves a local read.
@@ -123,6 +129,8 @@ impl Local {
 impl Wire for Local {
     fn ask(&self, request: Request) -> Answered {
         if self.is_cut.load(SeqCst) {
+            let is_write = matches!(&request, Request::Txn(txn) if !txn.success.is_empty());
+            self.n_writes_lost.fetch_add(usize::from(is_write), SeqCst);
             return Err(Error::new(Kind::Unknown, "simulated", "cut off"));
         }
         let mut local = self.lock();

@@ -6,12 +6,12 @@ use crate::time::{SECOND, Time};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Leases {
-    by_id: BTreeMap<i64, Lease>,
+    by_id: BTreeMap<i64, EtcdLease>,
     n_granted: i64,
 }
 
 #[derive(Clone, Debug)]
-struct Lease {
+struct EtcdLease {
     ttl: i64,
     until: Time,
     keys: BTreeSet<Vec<u8>>,
@@ -20,7 +20,7 @@ struct Lease {
 impl Leases {
     pub(super) fn grant(&mut self, ttl: i64, until: Time) -> i64 {
         self.n_granted += 1;
-        self.by_id.insert(self.n_granted, Lease { ttl, until, keys: BTreeSet::new() });
+        self.by_id.insert(self.n_granted, EtcdLease { ttl, until, keys: BTreeSet::new() });
         self.n_granted
     }
 

@@ -12,7 +12,8 @@ use leasehold_core::{Acquire, Dialect, Limits, LockKey, Owner, Secret, Span};
 use leasehold_engine::{self as engine, Call, Engine, EngineHandle, Options, ReadLock, Take};
 use leasehold_etcd::Kind as Trouble;
 use leasehold_server::metrics::Metrics;
-use leasehold_store::etcd::{self, Cluster, EtcdSeat, Snapshots};
+use leasehold_store::etcd::{Cluster, EtcdBackend};
+use leasehold_store::shared::{self, Backend, SharedSeat, Snapshots};
 use leasehold_store::{Draft, Error, Kind, NodeFolder, Seat, Store};
 
 use crate::etcd::{Answered, Client, Local, Request, Wire};
@@ -20,7 +21,7 @@ use crate::folder::Folder;
 
 pub(super) const PREFIX: &str = "/scene/";
 /// The time limit of every wait in a scene.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A snapshot is due after three records.
 pub(super) const OFTEN: Snapshots = Snapshots::every(3);
@@ -34,7 +35,7 @@ pub(super) struct Stage {
 
 /// A node that the scene controls step by step.
 pub(super) struct Player {
-    pub(super) seat: EtcdSeat,
+    pub(super) seat: SharedSeat,
     pub(super) clock: Arc<FakeClock>,
     pub(super) folder: Folder,
 }
@@ -42,12 +43,16 @@ pub(super) struct Player {
 impl Stage {
     pub(super) fn new() -> Self {
         let stage = Self { local: Local::default(), snapshots: Snapshots::default() };
-        etcd::init(&*stage.cluster(), PREFIX).expect("a new store");
+        shared::init(&*stage.backend()).expect("a new store");
         stage
     }
 
     pub(super) fn cluster(&self) -> Arc<dyn Cluster> {
         Arc::new(Client(self.local.clone()))
+    }
+
+    pub(super) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::new(EtcdBackend::new(self.cluster(), PREFIX))
     }
 
     pub(super) fn seat_over(
@@ -56,11 +61,12 @@ impl Stage {
         name: &str,
         folder: &Folder,
         clock: Arc<FakeClock>,
-    ) -> EtcdSeat {
-        let usual = etcd::Options::new(name, "http://localhost", Limits::default());
-        let options = etcd::Options { snapshots: self.snapshots, ..usual };
+    ) -> SharedSeat {
+        let usual = shared::Options::new(name, "http://localhost", Limits::default());
+        let options = shared::Options { snapshots: self.snapshots, ..usual };
         let folder = NodeFolder::take(folder.path()).expect("a folder");
-        EtcdSeat::new(cluster, PREFIX, options, folder, clock).expect("a seat")
+        let backend = Arc::new(EtcdBackend::new(cluster, PREFIX));
+        SharedSeat::new(backend, options, folder, clock).expect("a seat")
     }
 
     /// Returns a node that has read the store.
@@ -92,7 +98,7 @@ impl Stage {
     pub(super) fn actor_over(&self, cluster: Arc<dyn Cluster>, name: &str) -> Actor {
         let (folder, clock) = (Folder::new(), Arc::<FakeClock>::default());
         let seat = Box::new(self.seat_over(cluster, name, &folder, clock.clone()));
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(leasehold_server::dialect::NAMES));
         let started =
             Engine::take_part(Options::default(), seat, clock.clone(), metrics.engine.clone());
         let (engine, handle) = started.expect("a start");
@@ -213,7 +219,7 @@ pub(super) fn key(lock: &str) -> LockKey {
     LockKey::new("default", lock)
 }
 
-pub(super) fn wait_until(is_so: impl Fn() -> bool) {
+pub(super) fn wait_until(mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < PATIENCE, "not in time");
@@ -257,14 +263,16 @@ pub(super) struct Slow {
     pub(super) is_slow: Arc<AtomicBool>,
     /// Held responses are lost.
     pub(super) is_lossy: Arc<AtomicBool>,
+    /// The number of lost responses.
+    pub(super) n_lost: Arc<AtomicUsize>,
     /// The response to a confirmation is held back. A confirmation is a transaction that only compares.
     pub(super) has_confirmed: Arc<AtomicBool>,
 }
 
 impl Slow {
     pub(super) fn new(local: &Local) -> Self {
-        let (is_slow, is_lossy, has_confirmed) = Default::default();
-        Self { local: local.clone(), is_slow, is_lossy, has_confirmed }
+        let (is_slow, is_lossy, n_lost, has_confirmed) = Default::default();
+        Self { local: local.clone(), is_slow, is_lossy, n_lost, has_confirmed }
     }
 }
 
@@ -277,6 +285,7 @@ impl Wire for Slow {
             std::thread::sleep(Duration::from_millis(1));
         }
         if self.is_lossy.load(SeqCst) {
+            self.n_lost.fetch_add(1, SeqCst);
             return Err(leasehold_etcd::Error::new(Trouble::Unknown, "simulated", "no answer"));
         }
         answered

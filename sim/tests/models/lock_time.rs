@@ -181,7 +181,7 @@ fn check(advances_on_same_boot: bool, stands_still_on_another: bool) -> impl Che
 }
 
 #[test]
-fn with_both_halves_a_lease_ends_never_early_and_late_only_by_what_nobody_knows() {
+fn with_both_halves_a_lease_never_ends_early_and_late_only_by_the_unknown_time() {
     let checker = check(true, true);
     checker.assert_properties();
     assert!(checker.unique_state_count() > 1_000, "too small to mean anything");

@@ -195,7 +195,7 @@ impl Model for Seat {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("whoever has the seat knows all there is", |_, state: &State| {
+            Property::always("the leader knows all records", |_, state: &State| {
                 state.nodes.iter().all(|node| match node {
                     Node::Leader { tenure, head, known, .. } => {
                         let has_seat = state.store.leader == Some(*tenure);
@@ -207,7 +207,7 @@ impl Model for Seat {
                 })
             }),
             Property::always("no answer is out of date", |_, state: &State| !state.has_lied),
-            Property::sometimes("somebody leads after it was put back", |_, state: &State| {
+            Property::sometimes("a server leads after a rollback", |_, state: &State| {
                 let leads = |node: &Node| matches!(node, Node::Leader { .. });
                 state.is_put_back && state.n_elections > 1 && state.nodes.iter().any(leads)
             }),
@@ -265,7 +265,7 @@ fn with_a_nonce_and_a_whole_confirmation_no_answer_is_out_of_date() {
 
 #[test]
 fn without_a_nonce_a_zombie_of_before_passes_for_the_leader_of_after() {
-    check(false, Confirm::Whole).assert_any_discovery("whoever has the seat knows all there is");
+    check(false, Confirm::Whole).assert_any_discovery("the leader knows all records");
 }
 
 #[test]
@@ -274,12 +274,12 @@ fn a_confirmation_without_the_head_answers_with_what_was_put_back() {
 }
 
 #[test]
-fn a_confirmation_by_a_member_that_is_behind_is_none() {
+fn a_confirmation_by_a_stale_member_does_not_count() {
     check(true, Confirm::Stale).assert_any_discovery("no answer is out of date");
 }
 
 #[test]
-fn a_confirmation_before_applying_is_none() {
+fn a_confirmation_before_applying_does_not_count() {
     check(true, Confirm::BeforeApplying).assert_any_discovery("no answer is out of date");
 }
 

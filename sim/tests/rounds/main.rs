@@ -18,7 +18,7 @@ mod sync {
     pub(crate) use loom::thread::yield_now;
 
     pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().expect("nobody panics")
+        mutex.lock().expect("not poisoned")
     }
 }
 

@@ -99,7 +99,7 @@ const ALL: [Model; 12] = {
 };
 
 #[test]
-fn whoever_asks_is_served_by_one_writer_and_soon() {
+fn requests_are_served_by_one_writer_and_soon() {
     switch_as_told();
     for (name, plan, model) in ALL {
         let began = std::time::Instant::now();
@@ -128,7 +128,7 @@ mod deliberate {
     fn every_deliberate_bug_is_found() {
         for mutant in OF_ROUNDS {
             let mut child = Command::new(std::env::current_exe().expect("this program"));
-            let model = "models::whoever_asks_is_served_by_one_writer_and_soon";
+            let model = "models::requests_are_served_by_one_writer_and_soon";
             child.args(["--exact", model]);
             let ended = child.env(MUTANT, format!("{mutant:?}")).output().expect("it runs");
             let said = [ended.stdout, ended.stderr].concat();

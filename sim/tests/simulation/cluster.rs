@@ -36,7 +36,7 @@ fn check(from: u64, n_seeds: u64) {
         sum.n_compared += report.n_compared;
     }
     println!("{sum:?}, each twice, in {:.1} s", began.elapsed().as_secs_f64());
-    assert!(sum.n_epochs > 2 * n_seeds, "hardly anybody took over: {sum:?}");
+    assert!(sum.n_epochs > 2 * n_seeds, "hardly any server took over: {sum:?}");
 }
 
 /// Reads a number from an environment variable, such as `CLUSTER_SEEDS=1000` for a long run from `CLUSTER_FROM` on.

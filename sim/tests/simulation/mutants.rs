@@ -109,7 +109,7 @@ fn every_deliberate_bug_is_found() {
 }
 
 #[test]
-fn every_deliberate_bug_of_several_servers_is_found() {
+fn every_deliberate_cluster_bug_is_found() {
     check(OF_CLUSTER, sim::cluster::run, CLUSTER_SEEDS_MAX);
 }
 

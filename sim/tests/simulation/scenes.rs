@@ -15,12 +15,12 @@ fn a_leader_under_which_etcd_was_put_back_answers_nothing() {
 }
 
 #[test]
-fn a_store_of_a_newer_format_is_led_by_nobody_who_cannot_read_it() {
+fn a_server_that_cannot_read_a_newer_format_does_not_lead() {
     check(sim::scene::a_newer_format_before_a_takeover);
 }
 
 #[test]
-fn a_grant_is_given_back_only_in_its_own_epoch() {
+fn a_grant_is_released_only_in_its_own_epoch() {
     check(sim::scene::a_departure_of_an_earlier_epoch);
 }
 
@@ -45,7 +45,7 @@ fn what_was_read_before_a_takeover_failed_is_told() {
 }
 
 #[test]
-fn whoever_was_in_a_lost_batch_is_told_that_nobody_knows() {
+fn requests_in_a_lost_batch_have_an_unknown_outcome() {
     check(sim::scene::a_lost_batch);
 }
 
@@ -60,7 +60,7 @@ fn a_record_is_received_when_its_bytes_are_there() {
 }
 
 #[test]
-fn a_request_is_answered_by_the_clock_of_whoever_answers() {
+fn a_request_is_answered_by_the_clock_of_the_answering_leader() {
     check(sim::scene::an_answer_by_another_clock);
 }
 
@@ -80,12 +80,12 @@ fn a_grace_period_that_was_told_as_over_is_over_for_the_next_leader() {
 }
 
 #[test]
-fn whoever_waited_at_an_earlier_leader_is_granted_nothing() {
+fn waiters_of_an_earlier_leader_are_granted_nothing() {
     check(sim::scene::a_waiter_of_an_earlier_epoch);
 }
 
 #[test]
-fn what_counts_is_not_deleted_by_whoever_led_once() {
+fn a_former_leader_does_not_delete_current_data() {
     check(sim::scene::a_snapshot_while_another_cleans_up);
 }
 
@@ -100,6 +100,6 @@ fn what_was_there_before_a_restore_is_not_led_again() {
 }
 
 #[test]
-fn nothing_is_restored_where_somebody_leads() {
+fn nothing_is_restored_while_a_server_leads() {
     check(sim::scene::a_restore_under_a_leader);
 }

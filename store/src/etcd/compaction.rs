@@ -8,32 +8,24 @@ use leasehold_etcd::{Error, RangeRequest};
 use super::cluster::Cluster;
 use super::keys::Keys;
 
-/// The interval between compactions, and the minimum age of a revision that is compacted.
-pub(super) const EVERY: Duration = Duration::from_secs(60);
-
 /// Compacts etcd. Used by the leader, and only if etcd contains no keys outside this store: other users might need
 /// former values of their keys.
 pub(super) struct Compaction {
     keys: Keys,
-    every: Duration,
     /// A revision noted at an earlier time, and that time.
     noted: Option<(Duration, i64)>,
 }
 
 impl Compaction {
-    pub(super) fn new(keys: Keys, every: Duration) -> Self {
-        Self { keys, every, noted: None }
+    pub(super) fn new(keys: Keys) -> Self {
+        Self { keys, noted: None }
     }
 
-    /// Compacts if it is due.
-    pub(super) fn tend(&mut self, cluster: &dyn Cluster) {
-        let is_recent = |(at, _)| pace::now().saturating_sub(at) < self.every;
-        if self.noted.is_some_and(is_recent) {
-            return;
-        }
-        if let Err(error) = self.compact(cluster) {
-            tracing::debug!(%error, "etcd was not compacted");
-        }
+    /// Compacts if it is due. `every` is the interval between compactions, and the minimum age of a revision that is
+    /// compacted.
+    pub(super) fn tend(&mut self, cluster: &dyn Cluster, every: Duration) -> Result<(), Error> {
+        let is_recent = |(at, _)| pace::now().saturating_sub(at) < every;
+        if self.noted.is_some_and(is_recent) { Ok(()) } else { self.compact(cluster) }
     }
 
     fn compact(&mut self, cluster: &dyn Cluster) -> Result<(), Error> {

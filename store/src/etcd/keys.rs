@@ -1,5 +1,7 @@
 //! The keys of a store. All of them are under one prefix, which contains no other keys.
 
+use crate::shared::Entry;
+
 /// The keys under one prefix.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Keys {
@@ -31,6 +33,19 @@ impl Keys {
     /// Returns a similar prefix that lies inside no other prefix.
     pub(super) fn beside(&self) -> String {
         format!("/{}", self.prefix.trim_matches('/').replace('/', "-"))
+    }
+
+    /// Returns the key of a named entry.
+    pub(super) fn of_entry(&self, entry: Entry<'_>) -> Vec<u8> {
+        match entry {
+            Entry::Id => self.id(),
+            Entry::Head => self.head(),
+            Entry::Leader => self.leader(),
+            Entry::Manifest => self.manifest(),
+            Entry::Rewound => self.rewound(),
+            Entry::Closed => self.closed(),
+            Entry::Node(name) => self.node(name),
+        }
     }
 
     /// Returns the key that identifies the store.

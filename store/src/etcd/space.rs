@@ -7,33 +7,20 @@ use std::time::Duration;
 
 use leasehold_etcd::{Kind, StatusResponse};
 
-use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
+use crate::shared::Watching;
+use crate::shared::aide::{Aide, Shared};
 use crate::{Error, Health, Room};
 
-/// The part of its quota that etcd may use, in percent, before no more locks are granted. Locks are granted again
+/// No more locks are granted once the keys in etcd use this percentage of its quota. Locks are granted again
 /// automatically once compaction has freed enough.
 const FULL_PERCENT: u64 = 80;
-/// The same for etcd's database file, whose size etcd compares with the quota. The file never shrinks automatically,
-/// but its free pages are reused before it grows. So it may come closer to the quota.
+/// No more locks are granted once etcd's database file uses this percentage of the quota, with which etcd compares its
+/// size. The file never shrinks automatically, but its free pages are reused before it grows. So it can come closer to
+/// the quota.
 const FILE_FULL_PERCENT: u64 = 90;
 /// etcd's name of the alarm.
 const NO_SPACE: &str = "NOSPACE";
-
-/// How the space is monitored.
-#[derive(Clone, Copy, Debug)]
-pub struct Watching {
-    /// The quota of an etcd member in bytes (`--quota-backend-bytes`), for etcd versions that do not report it.
-    pub quota: u64,
-    /// How often the space is checked.
-    pub every: Duration,
-}
-
-impl Default for Watching {
-    fn default() -> Self {
-        Self { quota: 2 << 30, every: Duration::from_secs(5) }
-    }
-}
 
 /// A thread that checks the space. Dropping this value ends it.
 pub(super) struct SpaceWatch {
@@ -72,7 +59,7 @@ impl SpaceWatch {
     }
 }
 
-type Answer = Result<StatusResponse, leasehold_etcd::Error>;
+pub(super) type Answer = Result<StatusResponse, leasehold_etcd::Error>;
 
 /// The members that do not respond. As long as a majority responds, the cluster works and the outage is easy to miss.
 #[derive(Default)]
@@ -85,13 +72,13 @@ impl Silent {
             match answer {
                 Err(why) if self.0.insert(member.clone()) => {
                     let what = match why.kind {
-                        Kind::Denied => "does not let us in",
-                        _ => "does not answer",
+                        Kind::Denied => "rejects the credentials",
+                        _ => "does not respond",
                     };
-                    tracing::warn!(%member, %why, "a member of etcd {what}");
+                    tracing::warn!(%member, %why, "an etcd member {what}");
                 }
                 Ok(_) if self.0.remove(member) => {
-                    tracing::info!(%member, "a member of etcd answers again");
+                    tracing::info!(%member, "an etcd member responds again");
                 }
                 _ => {}
             }
@@ -146,8 +133,8 @@ fn say_alarmed(members: &[String], every: Duration) {
     if !members.is_empty() {
         tracing::warn!(
             members = members.join(", "),
-            "etcd has space again, but these members still have the alarm NOSPACE: nothing is granted until it is \
-             disarmed on each of them (etcdctl alarm disarm), and then within {} s",
+            "etcd has space again, but these members still have the alarm NOSPACE: disarm it on each of them (etcdctl \
+             alarm disarm); acquires resume within {}s",
             every.as_secs().max(1)
         );
     }
@@ -204,8 +191,8 @@ fn say(before: &Room, room: &Room) {
             n_bytes,
             n_bytes_in_use,
             quota,
-            "etcd has no room left (alarm NOSPACE): nothing can be written and nobody can take over. Compact and \
-             defragment etcd, or raise its quota, then: etcdctl alarm disarm"
+            "etcd is full (alarm NOSPACE): the server cannot write, and no server can take over. Compact and \
+             defragment etcd, or raise its quota, then run etcdctl alarm disarm"
         );
     } else if room.is_short && !before.is_short {
         let Fullness { what, remedy } = fullness(room);
@@ -213,10 +200,10 @@ fn say(before: &Room, room: &Room) {
             n_bytes,
             n_bytes_in_use,
             quota,
-            "{what}: nothing more is granted, renewals and releases go on. {remedy}, or raise the quota (etcd-quota)"
+            "{what}: acquires are refused, renewals and releases continue. {remedy}, or raise the quota (etcd-quota)"
         );
     } else if before.is_short && !room.is_short {
-        tracing::info!(n_bytes, n_bytes_in_use, quota, "etcd has room again");
+        tracing::info!(n_bytes, n_bytes_in_use, quota, "etcd has enough space again");
     }
     let is_large = |room: &Room| reaches(room.n_bytes, room.quota, FULL_PERCENT);
     if is_large(room) && !is_large(before) && !room.is_short {
@@ -224,8 +211,8 @@ fn say(before: &Room, room: &Room) {
             n_bytes,
             n_bytes_in_use,
             quota,
-            "the file of etcd has {FULL_PERCENT} % of its quota, and part of it is empty: defragment it (etcdctl \
-             defrag) before it has {FILE_FULL_PERCENT} %"
+            "the etcd database file has reached {FULL_PERCENT} % of the quota, but part of it is empty; defragment it \
+             (etcdctl defrag) before it reaches {FILE_FULL_PERCENT} %"
         );
     }
 }
@@ -244,7 +231,7 @@ fn fullness(room: &Room) -> Fullness {
         },
         false => Fullness {
             what: format!(
-                "the file of etcd has {FILE_FULL_PERCENT} % of its quota or more, and part of it is empty"
+                "the etcd database file has reached {FILE_FULL_PERCENT} % of the quota, but part of it is empty"
             ),
             remedy: "Defragment etcd (etcdctl defrag)",
         },

@@ -102,7 +102,7 @@ impl Hold {
         let Some(locked) = locked.map_err(why)? else { return Ok(None) };
         if !identity.is_there() {
             return Err(refused(format!(
-                "{} was replaced while it was opened: is another process at work in {}?",
+                "{} was replaced while it was opened; does another process use {}?",
                 journal.display(),
                 folder.display()
             )));

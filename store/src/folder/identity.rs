@@ -44,8 +44,8 @@ impl Identity {
     pub(crate) fn lost(&self) -> String {
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(self.path.as_bytes()));
         format!(
-            "{} was removed or replaced while the server used it. It stops, because another server \
-             may use what is there now",
+            "{} was removed or replaced while the server used it; the server stops, because another server might use \
+             the new one",
             path.display()
         )
     }

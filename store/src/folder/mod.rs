@@ -17,7 +17,6 @@ use std::path::Path;
 pub(super) use dir_lock::{DirLock, Hold, LockFile, in_use};
 pub use dir_lock::{lock_path, user};
 pub(super) use identity::Identity;
-#[cfg(feature = "etcd")]
 pub(crate) use node::MEMORY;
 pub use node::NodeFolder;
 pub(crate) use node::check_own;
@@ -69,12 +68,12 @@ pub(super) fn is_full(path: &Path) -> bool {
 }
 
 /// The part of the message for a full disk that no other message contains.
-const NO_ROOM: &str = "There is no room left on its file system";
+const NO_ROOM: &str = "Its file system is full";
 
 /// Returns the message for a full disk.
 pub(super) fn no_room(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!(
-        "{}: {error}. {NO_ROOM}. Make room there, then start again: nothing that was acknowledged is lost",
+        "{}: {error}. {NO_ROOM}. Free some space, then start again; no acknowledged write is lost",
         path.display()
     )
 }

@@ -16,8 +16,7 @@ pub(crate) fn check_own(path: &Path) -> Result<(), Error> {
         return Ok(());
     }
     Err(refused(format!(
-        "{} belongs to a server that shares its store ({MEMORY}): say where that is (--store etcd://...), or use \
-         another folder",
+        "{} belongs to a server of a cluster ({MEMORY}); name the store (--store etcd://...), or use another directory",
         path.display()
     )))
 }
@@ -56,7 +55,7 @@ fn check_no_store(path: &Path) -> Result<(), Error> {
         let name = name.to_string_lossy();
         if is_store_file(&name) {
             return Err(refused(format!(
-                "{} has a store of its own ({name}); a server with --store needs another folder",
+                "{} contains a store ({name}); a server with --store needs another directory",
                 path.display()
             )));
         }

@@ -77,15 +77,15 @@ fn tighten(folder: &Path, mode: u32, to: u32) -> Result<(), Error> {
     let mode = mode & 0o777;
     if !is_ours_alone(folder).map_err(|error| trouble(folder, &error))? {
         return Err(refused(format!(
-            "{shown} has other files in it and can be read by others (mode {mode:03o}). Name a folder \
-             of its own, such as {shown}/leasehold, or take their rights away: chmod 700 {shown}"
+            "{shown} contains other files and is readable by other users (mode {mode:03o}). Use a separate directory, \
+             such as {shown}/leasehold, or run: chmod 700 {shown}"
         )));
     }
     match set_mode(folder, to) {
         Ok(()) => {
             if is_changed {
                 tracing::warn!(
-                    "{shown} could be read by others (mode {mode:03o}); its mode is 700 now"
+                    "{shown} was readable by other users (mode {mode:03o}); changed its mode to 700"
                 );
             }
             Ok(())
@@ -93,8 +93,8 @@ fn tighten(folder: &Path, mode: u32, to: u32) -> Result<(), Error> {
         // Other users can see the names of the files, but cannot access them.
         Err(_) if mode & OTHERS_WRITE == 0 => Ok(()),
         Err(error) => Err(refused(format!(
-            "{shown} can be written to by others (mode {mode:03o}), and this user cannot change that: \
-             {error}. Name a folder in it, such as {shown}/leasehold, which is made with the right mode"
+            "{shown} is writable by other users (mode {mode:03o}), and this user cannot change that: {error}. Use a \
+             directory in it, such as {shown}/leasehold, which the server creates with the right mode"
         ))),
     }
 }

@@ -120,11 +120,10 @@ pub(crate) fn check(folder: &Path) -> Result<(), Error> {
     match found(folder)? {
         None => Ok(()),
         Some(Making::Store) => Err(refused(format!(
-            "{shown} is incomplete: its first start was interrupted. The next start makes it anew"
+            "{shown} is incomplete: its first start was interrupted. The next start recreates it"
         ))),
         Some(making) => Err(refused(format!(
-            "{shown} is incomplete: the {0} into it was interrupted. Repeat the {0}, or remove the \
-             folder",
+            "{shown} is incomplete: the {0} into it was interrupted. Repeat the {0}, or remove the directory",
             making.word()
         ))),
     }
@@ -158,11 +157,11 @@ fn found(folder: &Path) -> Result<Option<Making>, Error> {
 fn unknown(folder: &Path, word: &str) -> Error {
     let what = match word {
         "" => "is empty".to_owned(),
-        word => format!("says {word:?}, which this version does not know"),
+        word => format!("contains {word:?}, which this version does not support"),
     };
     refused(format!(
-        "{0} is incomplete: the file {MARKER} in it {what}. Restore a backup into a new folder, or let the version \
-         that made this one finish it. Only if you know that nothing is missing, remove {0}/{MARKER}",
+        "{0} is incomplete: the file {MARKER} in it {what}. Restore a backup into a new directory, or finish with the \
+         version that created this one. Only if you know that nothing is missing, remove {0}/{MARKER}",
         folder.display()
     ))
 }
@@ -170,7 +169,7 @@ fn unknown(folder: &Path, word: &str) -> Error {
 /// Fails if the operation is still running.
 fn lock(folder: &Path, marker: File) -> Result<Locked, Error> {
     let locked = Locked::alone(marker).map_err(|error| trouble(folder, &error))?;
-    let busy = || refused(format!("{} is being made by another process", folder.display()));
+    let busy = || refused(format!("another process is creating {}", folder.display()));
     locked.ok_or_else(busy)
 }
 
@@ -252,7 +251,9 @@ fn check_empty(folder: &Path) -> Result<(), Error> {
         let is_nothing = name == LOST_AND_FOUND || name == MARKER_PART || name == LOCK;
         if !is_nothing {
             let (shown, name) = (folder.display(), Path::new(&name).display());
-            return Err(refused(format!("{shown} is not empty: it has {name}. Name a new folder")));
+            return Err(refused(format!(
+                "{shown} is not empty: it contains {name}; use a new directory"
+            )));
         }
     }
     Ok(())

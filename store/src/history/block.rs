@@ -28,7 +28,7 @@ pub(super) struct Packed {
 
 /// Events for one block, in order. They are encoded as they arrive, so that no other code has to store them.
 pub(crate) struct Block {
-    names: Names,
+    names: TextTable,
     entries: Vec<Trait>,
     body: Writer,
     n_events: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Block {
 
 impl Block {
     pub(super) fn after(seq: u64) -> Self {
-        let (names, entries, body) = (Names::default(), Vec::new(), Writer::default());
+        let (names, entries, body) = (TextTable::default(), Vec::new(), Writer::default());
         Self { names, entries, body, n_events: 0, after: seq, span: None }
     }
 
@@ -83,7 +83,7 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Event>, Damaged> {
         .map_err(|_| Damaged("it cannot be unpacked"))?;
     let mut r = Reader(&whole);
     if r.byte()? != VERSION {
-        return Err(Damaged("its version is not known"));
+        return Err(Damaged("unknown version"));
     }
     let texts = (0..r.number()?).map(|_| r.shared()).collect::<Result<Vec<_>, _>>()?;
     let (n_events, mut seq) = (r.number()?, 0);
@@ -99,7 +99,7 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Event>, Damaged> {
 
 /// Each text once, with a number.
 #[derive(Default)]
-struct Names {
+struct TextTable {
     texts: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u64>,
     /// The numbers of the previous event's texts in the same places, because most events repeat them.
@@ -109,7 +109,7 @@ struct Names {
 /// The places of an event's texts: namespace, lock, principal, instance.
 const PLACES: usize = 4;
 
-impl Names {
+impl TextTable {
     fn number_at(&mut self, place: usize, text: &str) -> u64 {
         let recent = self.recent[place];
         if self.texts.get(recent as usize).is_some_and(|known| **known == *text) {
@@ -130,7 +130,7 @@ impl Names {
     }
 }
 
-fn write(w: &mut Writer, names: &mut Names, event: &Event, seq_before: u64) {
+fn write(w: &mut Writer, names: &mut TextTable, event: &Event, seq_before: u64) {
     let Event { id, fact, at_ms, .. } = event;
     w.number(id.seq - seq_before);
     w.number(id.index.into());
@@ -153,7 +153,7 @@ fn write(w: &mut Writer, names: &mut Names, event: &Event, seq_before: u64) {
 fn read(r: &mut Reader<'_>, texts: &[Arc<str>], seq_before: u64) -> Result<Event, Damaged> {
     let name = |r: &mut Reader<'_>| {
         let at = usize::try_from(r.number()?).unwrap_or(usize::MAX);
-        texts.get(at).cloned().ok_or(Damaged("it speaks of a name it does not have"))
+        texts.get(at).cloned().ok_or(Damaged("it refers to a name that it does not contain"))
     };
     let seq = seq_before.checked_add(r.number()?).ok_or(Damaged("a number is too large"))?;
     let id = EventId { seq, index: r.small()? };
@@ -201,6 +201,6 @@ fn what_of(tag: u8) -> Result<What, Damaged> {
         2..=4 => Ok(What::Ended(ending(tag - 2))),
         5..=7 => Ok(What::WaitEnded(ending(tag - 5))),
         8..=10 => note_of(tag - 8).map(What::Noted),
-        _ => Err(Damaged("it tells of something that is not known")),
+        _ => Err(Damaged("it contains an unknown event")),
     }
 }

@@ -71,14 +71,14 @@ impl Writer {
         match Self::try_open(&path, store, bounds, PATIENCE) {
             Ok(writer) => Ok(writer),
             Err(Unusable::Damaged(why)) => {
-                let aside = put_aside(&path, "damaged")?;
-                tracing::warn!(%why, aside = %aside.display(), "history put aside and begun anew");
+                let aside = move_aside(&path, "damaged")?;
+                tracing::warn!(%why, aside = %aside.display(), "moved the damaged history aside and started a new one");
                 Self::try_open(&path, store, bounds, PATIENCE).map_err(|why| why.refusal(&path))
             }
             Err(Unusable::Earlier) => {
-                let aside = put_aside(&path, "earlier")?;
+                let aside = move_aside(&path, "earlier")?;
                 let aside = aside.display();
-                tracing::info!(%aside, "the history of before the store was restored is put aside");
+                tracing::info!(%aside, "moved the pre-restore history aside");
                 Self::try_open(&path, store, bounds, PATIENCE).map_err(|why| why.refusal(&path))
             }
             Err(other) => Err(other.refusal(&path)),
@@ -161,7 +161,7 @@ impl Writer {
         let gap = (self.missed.map_or(first, |(first, _)| first), last);
         self.missed = Some(gap);
         if let Err(error) = put_gap(&self.db, gap) {
-            tracing::debug!(%error, "a gap of history could not be written");
+            tracing::debug!(%error, "cannot write a gap of the history");
         }
     }
 
@@ -220,7 +220,7 @@ impl History {
         self.find_visible(query, |_| true, before, n_max)
     }
 
-    /// Does the same for a reader who can see only some of the events.
+    /// Searches the history for a reader who can see only some of the events.
     pub fn find_visible(
         &self,
         query: &Query,
@@ -248,11 +248,11 @@ impl History {
 }
 
 /// Moves the file aside. Returns its new path.
-fn put_aside(path: &Path, word: &str) -> Result<PathBuf, Error> {
-    try_put_aside(path, word).map_err(|error| super::folder::trouble(path, &error))
+fn move_aside(path: &Path, word: &str) -> Result<PathBuf, Error> {
+    try_move_aside(path, word).map_err(|error| super::folder::trouble(path, &error))
 }
 
-fn try_put_aside(path: &Path, word: &str) -> std::io::Result<PathBuf> {
+fn try_move_aside(path: &Path, word: &str) -> std::io::Result<PathBuf> {
     let aside = (1..).map(|n| path.with_extension(format!("db.{word}-{n}"))).find(|p| !p.exists());
     let aside = aside.unwrap_or_else(|| path.with_extension(format!("db.{word}")));
     std::fs::rename(path, &aside)?;
@@ -300,11 +300,11 @@ impl Unusable {
             Self::Damaged(why) => Error::Refused(format!("{}: {why}", path.display())),
             Self::Earlier => {
                 let path = path.display();
-                Error::Refused(format!("{path}: it is the history of another store"))
+                Error::Refused(format!("{path}: this is the history of another store"))
             }
             Self::Busy(error) => Error::Refused(format!(
-                "{}: {error}. Another process has had it open and locked for more than {} s: end that process, then \
-                 start again",
+                "{}: {error}. Another process has locked this file for more than {} s; stop that process, then start \
+                 again",
                 path.display(),
                 PATIENCE.as_secs()
             )),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_of_before_a_restore_is_put_aside_whole() {
+    fn the_whole_pre_restore_history_is_moved_aside() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = path(folder.path());
         let before = open(&path, "before").expect("made");

@@ -60,7 +60,7 @@ pub(super) fn judged(source: &mut Source) -> Result<State, Error> {
         return Ok(state);
     }
     Err(refused(format!(
-        "{0} is a data folder and not a backup. Make a backup of it: leasehold backup TARGET --data {0}",
+        "{0} is a data directory, not a backup; to back it up, run leasehold backup TARGET --data {0}",
         source.data.display()
     )))
 }

@@ -72,7 +72,7 @@ numbers! {
     bool: |it| *it, |n| match n {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(damaged("a flag is neither set nor not")),
+        _ => Err(damaged("a flag has an invalid value")),
     };
 }
 
@@ -147,7 +147,7 @@ impl Cell for Vec<Arc<str>> {
 
     fn read(value: ValueRef<'_>, names: &mut Names) -> FromSqlResult<Self> {
         let texts: Vec<String> = serde_json::from_str(value.as_str()?)
-            .map_err(|_| damaged("a list of names is not one"))?;
+            .map_err(|_| damaged("a list of names is malformed"))?;
         Ok(texts.iter().map(|text| names.get(text)).collect())
     }
 }
@@ -168,7 +168,7 @@ impl Cell for Mode {
             count => {
                 let count = count.parse::<u32>().ok();
                 let mode = count.and_then(|n| mode_of(2 + u64::from(n)).ok());
-                mode.ok_or_else(|| damaged("a mode is not known"))
+                mode.ok_or_else(|| damaged("unknown mode"))
             }
         }
     }
@@ -193,7 +193,7 @@ impl Cell for Phase {
     fn read(value: ValueRef<'_>, _: &mut Names) -> FromSqlResult<Self> {
         let text = value.as_str()?;
         let phase = PHASES.iter().find(|(_, known)| *known == text);
-        phase.map(|(phase, _)| *phase).ok_or_else(|| damaged("a phase is not known"))
+        phase.map(|(phase, _)| *phase).ok_or_else(|| damaged("unknown phase"))
     }
 }
 
@@ -209,7 +209,7 @@ impl Cell for Ending {
     fn read(value: ValueRef<'_>, names: &mut Names) -> FromSqlResult<Self> {
         match Phase::read(value, names)? {
             Phase::Ended(how) => Ok(how),
-            _ => Err(damaged("an end is not known")),
+            _ => Err(damaged("unknown ending")),
         }
     }
 }

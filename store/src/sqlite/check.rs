@@ -24,7 +24,7 @@ pub struct Report {
     pub is_backup: bool,
     /// Where the store has moved to, if it has. No server starts from this directory then.
     pub moved_to: Option<String>,
-    /// Whether the store is in etcd and was rolled back to an earlier state. No server leads it then.
+    /// Whether the store is a shared one and was rolled back to an earlier state. No server leads it then.
     pub is_rewound: bool,
 }
 

@@ -87,7 +87,7 @@ impl Digest {
             return Ok(());
         }
         Err(refused(
-            "tables.db: a row was changed, lost or added: they do not add up to its digest",
+            "tables.db: a row was changed, lost or added: the rows do not match the digest",
         ))
     }
 }

@@ -43,7 +43,7 @@ impl Default for Space {
 }
 
 impl Space {
-    /// Nothing is set aside, and acquires are never refused.
+    /// Creates a configuration in which no space is reserved and acquires are never refused.
     pub fn unwatched() -> Self {
         Self { reserve: 0, free_min: 0, ..Self::default() }
     }
@@ -58,9 +58,9 @@ impl Space {
     }
 
     /// Decides from the free space and the size of the reserve.
-    fn judge(&self, free: u64, reserve: u64, enough: u64) -> Verdict {
+    fn judge(&self, free: u64, reserve: u64, enough: u64) -> SpaceVerdict {
         let missing = self.reserve.saturating_sub(reserve);
-        Verdict {
+        SpaceVerdict {
             is_low: free < enough || missing > 0,
             can_grow: missing > 0 && free >= enough.saturating_add(missing),
         }
@@ -68,7 +68,7 @@ impl Space {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Verdict {
+struct SpaceVerdict {
     is_low: bool,
     /// There is space for the rest of the reserve.
     can_grow: bool,
@@ -79,10 +79,10 @@ pub(super) struct Disk {
     data: PathBuf,
     space: Space,
     health: Arc<Health>,
-    state: Mutex<State>,
+    state: Mutex<DiskState>,
 }
 
-struct State {
+struct DiskState {
     reserve: Reserve,
     is_low: bool,
     /// Why the reserve cannot be made although there is space.
@@ -93,7 +93,7 @@ impl Disk {
     /// Takes over the reserve of an earlier process. Needs no disk space.
     pub(super) fn open(data: &Path, space: Space, health: Arc<Health>) -> Result<Self, Error> {
         let reserve = Reserve::find(data)?;
-        let state = Mutex::new(State { reserve, is_low: false, unreservable: None });
+        let state = Mutex::new(DiskState { reserve, is_low: false, unreservable: None });
         Ok(Self { data: data.into(), space, health, state })
     }
 
@@ -117,7 +117,7 @@ impl Disk {
         }
     }
 
-    /// Is there so little space that the server must keep all its blocks?
+    /// Returns whether there is so little space that the server must keep all its blocks.
     pub(super) fn is_scarce(&self) -> bool {
         let reserve = lock(&self.state).reserve.n_bytes();
         let free = self.free().unwrap_or(u64::MAX);
@@ -174,7 +174,8 @@ impl Disk {
         self.release_bytes(PIECE)
     }
 
-    /// The same for a fold, which can wait: half of the reserve is for the journal and for the next start.
+    /// Releases a piece of the reserve for a fold. A fold can wait, so half of the reserve is kept for the journal and
+    /// for the next start.
     pub(super) fn release_for_fold(&self) -> bool {
         self.release_half(PIECE)
     }
@@ -221,17 +222,17 @@ impl Disk {
         self.conclude(&mut state, free);
     }
 
-    fn give_up_surplus(&self, state: &mut State) {
+    fn give_up_surplus(&self, state: &mut DiskState) {
         let shrunk = match self.space.reserve {
             0 => state.reserve.remove(),
             wanted => state.reserve.shrink_to(wanted).map(drop),
         };
         if let Err(error) = shrunk {
-            tracing::warn!(path = %self.data.display(), %error, "cannot make the disk reserve smaller");
+            tracing::warn!(path = %self.data.display(), %error, "cannot shrink the disk reserve");
         }
     }
 
-    fn set_aside(&self, state: &mut State) {
+    fn set_aside(&self, state: &mut DiskState) {
         let Err(error) = state.reserve.grow(self.space.reserve) else {
             state.unreservable = None;
             return;
@@ -243,13 +244,13 @@ impl Disk {
         let why = error.to_string();
         if state.unreservable.as_ref() != Some(&why) {
             let path = self.data.display();
-            tracing::warn!(%path, %why, "cannot set aside disk space (disk-reserve)");
+            tracing::warn!(%path, %why, "cannot reserve disk space (disk-reserve)");
             state.unreservable = Some(why);
         }
     }
 
     /// Publishes the free space, and whether acquires are refused from now on.
-    fn conclude(&self, state: &mut State, free: u64) {
+    fn conclude(&self, state: &mut DiskState, free: u64) {
         let Space { reserve: wanted, free_min, .. } = self.space;
         let reserve = state.reserve.n_bytes();
         let wanted = if state.unreservable.is_some() { reserve } else { wanted };
@@ -278,7 +279,7 @@ impl Disk {
         self.health.found_disk(found);
     }
 
-    fn enough(&self, state: &State) -> u64 {
+    fn enough(&self, state: &DiskState) -> u64 {
         self.space.enough(self.health.n_bytes(), state.is_low)
     }
 
@@ -290,7 +291,7 @@ impl Disk {
     pub(super) fn exhausted(&self, error: &rusqlite::Error) -> Error {
         let path = self.data.join(JOURNAL);
         let reserve = match self.space.reserve {
-            0 => "no reserve is set aside (disk-reserve)",
+            0 => "no disk space is reserved (disk-reserve)",
             _ => "the reserve (disk-reserve) is used up",
         };
         Error::Unknown(format!("{}. {reserve}", folder::no_room(&path, error)))
@@ -322,11 +323,11 @@ pub(super) fn keep_log(db: &Connection) -> rusqlite::Result<()> {
 /// The thread that checks the disk. Dropping this ends the thread.
 pub(super) struct DiskWatch {
     thread: Option<JoinHandle<()>>,
-    shared: Arc<Ending>,
+    shared: Arc<WatchEnd>,
 }
 
 #[derive(Default)]
-struct Ending {
+struct WatchEnd {
     is_over: Mutex<bool>,
     wake: Condvar,
 }
@@ -335,7 +336,7 @@ impl DiskWatch {
     /// Checks the disk once before it returns, and then regularly.
     pub(super) fn start(disk: Arc<Disk>) -> Result<Self, Error> {
         disk.look();
-        let shared = Arc::new(Ending::default());
+        let shared = Arc::new(WatchEnd::default());
         let ending = shared.clone();
         let work = move || {
             loop {
@@ -391,7 +392,7 @@ mod tests {
         assert_eq!((judge(99, 0, true), judge(100, 0, true)), ((true, false), (true, true)));
         let unwatched = Space::unwatched();
         let unwatched = unwatched.judge(0, 0, unwatched.enough(9 * MIB, true));
-        assert_eq!(unwatched, Verdict { is_low: false, can_grow: false });
+        assert_eq!(unwatched, SpaceVerdict { is_low: false, can_grow: false });
     }
 
     #[test]
@@ -435,7 +436,7 @@ mod tests {
         );
         assert!(may_be_full(&error));
         let why = disk.exhausted(&error).to_string();
-        assert!(why.contains(JOURNAL) && why.contains("Make room there"), "{why}");
+        assert!(why.contains(JOURNAL) && why.contains("Free some space"), "{why}");
         disk.look();
         assert!(!health.is_short() && health.trouble().is_none());
         drop(disk);

@@ -27,8 +27,8 @@ use crate::{Chain, Error, Health, Place, Record, history};
 
 /// Large enough that most leases start and end within one chunk, small enough that no transaction takes long.
 const CHANGES_PER_CHUNK: usize = 2000;
-/// The same while disk space is low. Each change can touch a page of the tables, and the log of the tables has space
-/// for only this many in addition to its usual size.
+/// Maximum changes per chunk while disk space is low. Each change can touch a page of the tables, and the log of the
+/// tables has space for only this many in addition to its usual size.
 const CHANGES_PER_CHUNK_IF_LOW: usize = 400;
 /// While disk space is low, the journal is folded at least this often, so that it stays short.
 const HURRY: Duration = Duration::from_millis(250);
@@ -401,7 +401,7 @@ fn add_history(
 ) {
     let Some((history, block)) = history.zip(block) else { return };
     if let Err(error) = history.add_or_miss(block, folded.seq) {
-        tracing::error!(%error, through = folded.seq, "history could not be written");
+        tracing::error!(%error, through = folded.seq, "cannot write history");
     }
 }
 

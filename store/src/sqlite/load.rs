@@ -118,8 +118,7 @@ fn check_adjoin(folded: Place, first: Option<u64>) -> Result<(), Error> {
     }
     Err(refused(format!(
         "journal.db: journal record {expected} is missing (the first is {first}), and tables.db has only those up to \
-         {}. Either tables.db, or tables.db-wal beside it, lost what was folded into it, or journal.db lost its \
-         beginning",
+         {}. Either tables.db, or tables.db-wal next to it, lost folded records, or journal.db lost its first records",
         folded.seq
     )))
 }
@@ -149,7 +148,7 @@ fn acknowledged(
     let marked = match mark {
         Found::Sound(marked) => marked,
         Found::Missing if must_be_there => {
-            return Err(refused("mark is missing beside journal.db"));
+            return Err(refused("mark is missing; journal.db is present"));
         }
         Found::Damaged if must_be_there => {
             return Err(refused("mark is damaged, both slots of it"));
@@ -178,7 +177,7 @@ fn marked(journal: &Connection, state: &State) -> Result<Marked, Error> {
 pub(super) fn store_id(journal: &Connection) -> Result<[u8; 16], Error> {
     let id: Option<String> = schema::get(journal, "store_id")?;
     let id = id.and_then(|id| u128::from_str_radix(&id, 16).ok());
-    Ok(id.ok_or_else(|| refused("journal.db: its store id is no store id"))?.to_be_bytes())
+    Ok(id.ok_or_else(|| refused("journal.db: its store id is malformed"))?.to_be_bytes())
 }
 
 /// Adds the file name to an error, unless the error contains it already.

@@ -134,7 +134,7 @@ fn decode(bytes: &[u8]) -> Result<Marked, Damaged> {
     }
     let mut r = Reader(content);
     if r.fixed()? != MAGIC {
-        return Err(Damaged("it is no mark"));
+        return Err(Damaged("it is not a mark file"));
     }
     let store_id = r.fixed()?;
     let mut number = || r.fixed().map(u64::from_le_bytes);
@@ -148,11 +148,11 @@ fn decode(bytes: &[u8]) -> Result<Marked, Damaged> {
 /// The mark of a store in use.
 pub(super) struct Mark {
     slot: Slot,
-    shared: Arc<Shared>,
+    shared: Arc<SharedMark>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedMark {
     path: PathBuf,
     file: File,
     is_unsynced: AtomicBool,
@@ -168,7 +168,7 @@ impl Mark {
         let why = |error: io::Error| trouble(&path, &error);
         let file = write_new(&path, &marked).map_err(why)?;
         File::open(data).and_then(|folder| folder.sync_all()).map_err(why)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedMark {
             path,
             file,
             is_unsynced: AtomicBool::new(false),
@@ -189,7 +189,7 @@ impl Mark {
         let offset = place.seq % SLOTS * BLOCK_BYTES;
         self.shared.file.write_all_at(&self.slot.0, offset)?;
         if self.shared.has_failed.load(Acquire) {
-            return Err(io::Error::other("it could not be synced"));
+            return Err(io::Error::other("cannot sync it"));
         }
         self.shared.is_unsynced.store(true, Release);
         Ok(())
@@ -211,7 +211,7 @@ impl Drop for Mark {
     }
 }
 
-impl Shared {
+impl SharedMark {
     /// Syncs the mark from time to time, and at the end.
     fn run(&self) {
         loop {
@@ -221,7 +221,7 @@ impl Shared {
             if self.is_unsynced.swap(false, AcqRel)
                 && let Err(error) = self.file.sync_data()
             {
-                tracing::error!(%error, "the mark could not be synced");
+                tracing::error!(%error, "cannot sync the mark file");
                 self.has_failed.store(true, Release);
             }
             if is_over {

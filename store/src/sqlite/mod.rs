@@ -228,7 +228,7 @@ impl SqliteStore {
         let writer = self.disk.start(open)?;
         let known = History::of(&self.options.data).latest(load::TOLD_MAX);
         let known = known.unwrap_or_else(|why| {
-            tracing::warn!(%why, "what happened before the last fold cannot be read");
+            tracing::warn!(%why, "cannot read history from before the last fold");
             Vec::new()
         });
         let mut told = known;
@@ -296,8 +296,8 @@ impl Store for SqliteStore {
         self.check(self.files.iter())
     }
 
-    /// Succeeds while the path leads to the database we have open: the data directory is locked, so no other process
-    /// can have written.
+    /// Succeeds while the path leads to the open database. The data directory is locked, so no other process can have
+    /// written to it.
     fn confirm(&mut self, _: Permit) -> Result<(), Error> {
         self.journal
             .prepare_cached("ROLLBACK")
@@ -367,12 +367,12 @@ fn is_there(data: &Path) -> Result<bool, Error> {
     match (journal, tables) {
         ((true, _), (true, _)) => Ok(true),
         ((false, journal), (false, _)) if data.join(MARK).exists() => {
-            Err(refused(format!("{} is missing or empty beside mark", journal.display())))
+            Err(refused(format!("{} is missing or empty; mark is present", journal.display())))
         }
         ((false, _), (false, _)) => Ok(false),
         ((false, missing), (true, other)) | ((true, other), (false, missing)) => {
             let [missing, other] = [missing, other].map(|path| path.display().to_string());
-            Err(refused(format!("{missing} is missing or empty beside {other}")))
+            Err(refused(format!("{missing} is missing or empty; {other} is present")))
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct Recovered {
 pub fn recover(data: &Path) -> Result<Recovered, Error> {
     let journal = journal_path(data);
     if ![&journal, &tables_path(data), &data.join(MARK)].iter().any(|file| file.exists()) {
-        let why = format!("{}: there is nothing of a store in this folder", data.display());
+        let why = format!("{}: this directory contains no store", data.display());
         return Err(Error::Refused(why));
     }
     let lock_file = LockFile::take(data)?;
@@ -99,7 +99,7 @@ impl Salvage {
         let why = match judge(source) {
             Err(Error::Refused(why)) => named(&why),
             Err(error) => return Err(error),
-            Ok(()) => return Err(refused("there is nothing to recover: the store is sound")),
+            Ok(()) => return Err(refused("nothing to recover: the store is intact")),
         };
         if why.contains("newer version") || why.contains("it is too old") {
             return Err(refused(why));
@@ -112,12 +112,12 @@ impl Salvage {
         let sound = open(&tables_path(source))
             .and_then(|mut tables| sound_part(journal.as_ref(), &mut tables, marked.as_ref()));
         let are_tables_sound = sound.is_ok();
-        let seen = Seen::in_all(source, journal.as_ref().ok(), marked.as_ref());
+        let seen = HighestNumbers::in_all(source, journal.as_ref().ok(), marked.as_ref());
         let (machine, place, last) = match sound {
             Ok(sound) => sound,
             Err(_) if seen.is_nothing() => {
                 return Err(refused(format!(
-                    "nothing could be read, so nothing can be kept: {why}"
+                    "nothing is readable, so nothing can be recovered: {why}"
                 )));
             }
             Err(_) => (seen.machine()?, Place { seq: seen.seq, ..Place::default() }, None),
@@ -195,7 +195,7 @@ fn absorb(machine: &mut Machine, records: &[(Place, Record)]) -> Result<(), usiz
 
 /// The highest number of each kind that occurs anywhere, even in damaged data.
 #[derive(Default)]
-struct Seen {
+struct HighestNumbers {
     seq: u64,
     token: u64,
     lease: u64,
@@ -203,7 +203,7 @@ struct Seen {
     now: Timestamp,
 }
 
-impl Seen {
+impl HighestNumbers {
     /// Higher tokens are ignored as damage, because no server issues that many.
     const TOKEN_MAX: u64 = Token::MAX.get() - (1 << 42);
 

@@ -10,7 +10,7 @@ use super::disk::Disk;
 
 /// This share of the reserve's size is kept free inside the journal, in addition to the reserve.
 const JOURNAL_SHARE: u64 = 4;
-/// The same inside the tables.
+/// The share of the used pages that is kept free inside the tables.
 const TABLES_SHARE: u64 = 8;
 /// Room is added in pieces of this size, so that the write-ahead log stays short.
 const PIECE: u64 = 1 << 20;

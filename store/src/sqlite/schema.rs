@@ -124,7 +124,7 @@ pub(super) fn check_same(
 }
 
 fn store_id(path: &Path, db: &Connection) -> Result<String, Error> {
-    let lost = || refused(format!("{} is damaged: its store id is lost", path.display()));
+    let lost = || refused(format!("{} is damaged: its store id is missing", path.display()));
     get::<String>(db, "store_id")?.ok_or_else(lost)
 }
 
@@ -151,21 +151,19 @@ fn check_version(path: &Path, db: &Connection) -> Result<i64, Error> {
     let why = |error| trouble(path, error);
     let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     if pragma("application_id").map_err(why)? != APPLICATION_ID {
-        return Err(refused(format!("{} is not a file of ours", path.display())));
+        return Err(refused(format!("{} is not a Leasehold file", path.display())));
     }
     let version = pragma("user_version").map_err(why)?;
     if version < 1 {
         return Err(refused(format!("{} has no layout", path.display())));
     }
     if version > SCHEMA_VERSION + NEWER_MAX {
-        return Err(refused(format!(
-            "{} is damaged: it says that it has layout {version}, and there is none",
-            path.display()
-        )));
+        return Err(refused(format!("{} is damaged: unknown layout {version}", path.display())));
     }
     if version > SCHEMA_VERSION {
         return Err(refused(format!(
-            "{} has layout {version}, and this program knows only {SCHEMA_VERSION}: it is too old",
+            "{} has layout {version}, but this program supports only {SCHEMA_VERSION}; use a newer version of \
+             Leasehold",
             path.display()
         )));
     }
@@ -243,7 +241,7 @@ pub(super) fn check_seal(file: &str, db: &Connection) -> Result<(), Error> {
     let hash = meta_hash(db).map_err(trouble_in(db))?;
     match get::<[u8; Hash::BYTES]>(db, SEAL)? {
         Some(sealed) if sealed == hash.0 => Ok(()),
-        _ => Err(refused(format!("{file}: its table meta was changed, or a row of it is lost"))),
+        _ => Err(refused(format!("{file}: its table meta was changed, or lost a row"))),
     }
 }
 

@@ -114,7 +114,9 @@ fn hold(data: &Path) -> Result<Option<Hold>, Error> {
     for path in [journal_path(data), tables_path(data)] {
         if !path.is_file() {
             let (path, data) = (path.display(), data.display());
-            return Err(refused(format!("{path} is missing: {data} is no store and no backup")));
+            return Err(refused(format!(
+                "{path} is missing: {data} is neither a store nor a backup"
+            )));
         }
     }
     Hold::to_read(data, &journal_path(data))
@@ -131,7 +133,7 @@ fn has_rest(database: &Path) -> bool {
 fn copy(data: &Path) -> Result<TempDir, Error> {
     let why = |error: io::Error| {
         refused(format!(
-            "{} was not closed in good order, so a copy of it is read, in {} (TMPDIR): {error}",
+            "{} was not closed cleanly, so the command reads a copy in {} (TMPDIR): {error}",
             data.display(),
             std::env::temp_dir().display()
         ))
@@ -164,9 +166,9 @@ fn open_copy(data: &Path, copy: &Path, database: Database) -> Result<Connection,
 /// Opens a database that does not change while it is open.
 pub(super) fn open_unchanging(path: &Path) -> Result<Connection, Error> {
     let absolute = std::path::absolute(path).map_err(refused)?;
-    let absolute = absolute.to_str().ok_or_else(|| {
-        refused(format!("{}: the path is not UTF-8, so it cannot be read", path.display()))
-    })?;
+    let absolute = absolute
+        .to_str()
+        .ok_or_else(|| refused(format!("{}: the path is not UTF-8", path.display())))?;
     let address = format!("file:{}?immutable=1", utf8_percent_encode(absolute, &MEANING));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX

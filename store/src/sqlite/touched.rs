@@ -23,7 +23,7 @@ impl Touched {
         tx: &Connection,
         changes: impl Iterator<Item = &'a Change>,
     ) -> rusqlite::Result<Self> {
-        let mut wanted = Wanted::default();
+        let mut wanted = TouchedKeys::default();
         changes.for_each(|change| wanted.add(change));
         let mut touched = Self::default();
         let mut leases = Vec::new();
@@ -61,7 +61,7 @@ impl Touched {
 
 /// The keys of the rows that changes refer to.
 #[derive(Default)]
-struct Wanted {
+struct TouchedKeys {
     namespaces: BTreeSet<Arc<str>>,
     locks: BTreeSet<LockKey>,
     sessions: BTreeSet<SessionNumber>,
@@ -69,7 +69,7 @@ struct Wanted {
     new_leases: BTreeSet<LeaseNumber>,
 }
 
-impl Wanted {
+impl TouchedKeys {
     fn add(&mut self, change: &Change) {
         match change {
             Change::LeaseAdded(record) => {

@@ -51,7 +51,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Writes a backup of a store in etcd to a new or empty directory.
+    /// Writes a backup of a shared store to a new or empty directory.
     pub fn backup(target: &Path, whole: &Whole) -> Result<Self, Error> {
         Self::write(target, whole, Making::Backup)
     }
@@ -96,7 +96,7 @@ impl Departure {
     /// Locks the data directory and reads the store.
     pub fn open(options: Options, clock: Arc<dyn Clock>) -> Result<(Self, Whole), Error> {
         if !super::is_complete(&options.data) {
-            return Err(refused(format!("{} is no store", options.data.display())));
+            return Err(refused(format!("{} is not a store", options.data.display())));
         }
         check_no_backup(&options.data)?;
         let mut store = SqliteStore::open(options)?;
@@ -135,8 +135,8 @@ fn check_no_backup(data: &Path) -> Result<(), Error> {
         return Ok(());
     }
     Err(refused(format!(
-        "{0} is a backup, or no server has started from it since it was restored or recovered: what it holds cannot \
-         move, because it ends by the first start. Put it in place instead: leasehold restore {0} --store TO",
+        "{0} is a backup, or was restored or recovered and not started since; it cannot be migrated, because its \
+         leases end at the first start. Use leasehold restore {0} --store TO instead",
         data.display()
     )))
 }
@@ -145,7 +145,7 @@ fn check_no_backup(data: &Path) -> Result<(), Error> {
 pub fn reopen(options: Options) -> Result<(), Error> {
     let data = options.data.clone();
     if !super::is_complete(&data) {
-        return Err(refused(format!("{} is no store", data.display())));
+        return Err(refused(format!("{} is not a store", data.display())));
     }
     let store = SqliteStore::open_even_closed(options)?;
     if schema::get::<String>(&store.journal, CLOSED)?.is_none() {
@@ -158,7 +158,8 @@ pub fn reopen(options: Options) -> Result<(), Error> {
 pub(super) fn check_open(data: &Path, journal: &Connection) -> Result<(), Error> {
     let Some(moved_to) = schema::get::<String>(journal, CLOSED)? else { return Ok(()) };
     Err(refused(format!(
-        "{} was closed: its store has moved to {moved_to}. If nobody has used it there, `leasehold reopen` undoes it",
+        "{} is closed: its store has moved to {moved_to}. If no server has used it there, `leasehold reopen` undoes \
+         the migration",
         data.display()
     )))
 }

@@ -17,7 +17,7 @@ const READERS: [&str; 2] = ["store/src/sqlite/source.rs", "store/src/sqlite/reco
 const LOCKER: &str = "store/src/folder/dir_lock.rs";
 /// The source files that create files under other names.
 const MAKERS: [&str; 6] = [
-    "store/src/etcd/memory.rs",
+    "store/src/shared/memory.rs",
     "store/src/sqlite/mark.rs",
     "store/src/folder/reserve.rs",
     "store/src/folder/unfinished.rs",
@@ -36,7 +36,7 @@ const OPENS: [&str; 8] = [
 ];
 
 #[test]
-fn nobody_opens_a_database_file_past_sqlite() {
+fn only_sqlite_opens_database_files() {
     check(openers);
 }
 

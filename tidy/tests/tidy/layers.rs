@@ -8,20 +8,27 @@ use crate::{check, planted};
 
 /// The folders of the crates, from the bottom up, and the crates of ours that each may use. A crate may only use crates
 /// above it in this table, so the table has no cycle. What is for tests comes last.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("core", &[]),
     ("api", &[]),
     ("etcd", &[]),
+    ("judge", &[]),
     ("base", &["core"]),
     ("auth", &["core", "base"]),
     ("store", &["core", "base", "etcd"]),
     ("engine", &["core", "base", "auth", "store"]),
-    ("server", &["core", "api", "etcd", "base", "auth", "store", "engine"]),
+    ("content", &["core", "base", "auth"]),
+    ("http", &["core", "base", "auth", "store", "engine"]),
+    ("dialects", &["core", "api", "base", "auth", "store", "engine", "content", "http"]),
+    (
+        "server",
+        &["core", "api", "etcd", "base", "auth", "store", "engine", "content", "http", "dialects"],
+    ),
     ("sdk", &["api"]),
-    ("cli", &["core", "base", "auth", "store", "engine", "server", "sdk"]),
+    ("cli", &["core", "judge", "base", "auth", "store", "engine", "server", "sdk"]),
     ("testkit", &["core", "api", "etcd", "base", "auth", "store", "engine", "server", "sdk"]),
-    ("conformance", &["api", "sdk", "testkit"]),
-    ("sim", &["core", "etcd", "base", "auth", "store", "engine", "server", "testkit"]),
+    ("conformance", &["api", "judge", "sdk", "testkit"]),
+    ("sim", &["core", "etcd", "judge", "base", "auth", "store", "engine", "server", "testkit"]),
     ("bench", &["core", "api", "etcd", "base", "store", "engine", "server", "sdk", "testkit"]),
     ("fuzz", &["core", "base", "auth", "store", "engine", "server", "testkit"]),
     ("tidy", &[]),
@@ -29,16 +36,19 @@ const LAYERS: [(&str, &[&str]); 16] = [
 
 /// The largest cycle among the top-level modules of a crate. A crate that is not listed has none. These numbers only
 /// fall.
-const CYCLES: [(&str, usize); 10] = [
+const CYCLES: [(&str, usize); 13] = [
     ("auth", 18),
     ("bench", 4),
     ("cli", 2),
     ("conformance", 3),
+    ("content", 3),
     // The parts of one model.
     ("core", 23),
+    ("dialects", 3),
     ("engine", 15),
+    ("http", 5),
     ("sdk", 14),
-    ("server", 14),
+    ("server", 5),
     ("sim", 2),
     ("store", 2),
 ];
@@ -46,7 +56,7 @@ const CYCLES: [(&str, usize); 10] = [
 /// A crate has at most this many lines, without its tests.
 const LINES_MAX: usize = 20_000;
 /// A crate that is still larger. These numbers only fall.
-const LARGE: [(&str, usize); 1] = [("server", 38_500)];
+const LARGE: [(&str, usize); 0] = [];
 /// How far a crate may be below its number in [`LARGE`] before the number must follow.
 const SLACK: usize = 500;
 
@@ -94,7 +104,7 @@ fn arrows(tree: &Tree) -> Vec<String> {
 }
 
 /// The source files of each crate, by its folder: path below `src/` and text without comments and tests.
-fn sources(tree: &Tree) -> BTreeMap<&str, Vec<(&str, String)>> {
+pub(crate) fn sources(tree: &Tree) -> BTreeMap<&str, Vec<(&str, String)>> {
     let mut crates = BTreeMap::<_, Vec<_>>::new();
     for (path, text) in tree.rust() {
         let Some((crate_folder, below)) = path.split_once("/src/") else { continue };

@@ -8,6 +8,7 @@ mod layers;
 mod manifest;
 mod markdown;
 mod modules;
+mod names;
 mod permitted;
 mod scripts;
 mod shared;
@@ -15,6 +16,7 @@ mod size;
 mod supply;
 mod text;
 mod tree;
+mod words;
 
 use tree::Tree;
 

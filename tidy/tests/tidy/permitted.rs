@@ -8,7 +8,15 @@ use crate::tree::Tree;
 use crate::{check, planted};
 
 /// The crates that answer requests.
-const FOLDERS: [&str; 4] = ["auth/src/", "engine/src/", "server/src/", "cli/src/"];
+const FOLDERS: [&str; 7] = [
+    "auth/src/",
+    "engine/src/",
+    "content/src/",
+    "http/src/",
+    "dialects/src/",
+    "server/src/",
+    "cli/src/",
+];
 /// Where it is made, where it is offered to tests, and where the server ends waits by itself.
 const ALLOWED: [&str; 3] =
     ["auth/src/permitted.rs", "engine/src/handle.rs", "server/src/reload/enforce.rs"];
@@ -17,8 +25,8 @@ const DECLARING: [&str; 5] = [
     // Its bounds name what needs no check, and for which purpose.
     "auth/src/exempt.rs",
     "auth/src/need.rs",
-    "server/src/backup.rs",
-    "server/src/content/permit.rs",
+    "dialects/src/backup.rs",
+    "content/src/permit.rs",
     "engine/src/need.rs",
 ];
 /// How a declaration looks.
@@ -76,13 +84,13 @@ fn an_unchecked_question_is_found() {
     let found = planted(
         unchecked,
         &[
-            ("server/src/dialect/new/mod.rs", line),
+            ("dialects/src/new/mod.rs", line),
             ("cli/src/new.rs", line),
             (ALLOWED[1], line),
             ("server/tests/storage/engine.rs", line),
         ],
     );
-    let expected = ["server/src/dialect/new/mod.rs:1", "cli/src/new.rs:1"];
+    let expected = ["dialects/src/new/mod.rs:1", "cli/src/new.rs:1"];
     assert_eq!(found, expected.map(|at| format!("{at}: {}", line.trim())));
 }
 
@@ -97,7 +105,7 @@ fn a_declaration_in_another_file_is_found() {
         "impl Exempt<OwnLease> for Mine {}\n",
         "impl Includes for Mine {\n",
     ] {
-        let path = "server/src/dialect/new/mod.rs";
+        let path = "dialects/src/new/mod.rs";
         let found = planted(declared, &[(path, line), (DECLARING[0], line)]);
         assert_eq!(found, [format!("{path}:1: {}", line.trim())]);
     }

@@ -1,4 +1,4 @@
-//! Checks that the state that the handlers of a dialect share is created once, with the server.
+//! Checks that the dialects share what is the same for all of them: their state, and why a request failed.
 //!
 //! A router is created for every worker and for every mount, so state that is created with it is not shared. Therefore
 //! the folders of the dialects must not contain shared state. It belongs elsewhere, and `App` creates it once.
@@ -6,7 +6,7 @@
 use crate::tree::Tree;
 use crate::{check, planted};
 
-const FOLDER: &str = "server/src/dialect/";
+const FOLDER: &str = "dialects/src/";
 const KINDS: [&str; 4] = ["Mutex<", "RwLock<", "Atomic", "OnceLock<"];
 
 fn shared_state(tree: &Tree) -> Vec<String> {
@@ -30,10 +30,48 @@ fn a_mutex_in_a_dialect_is_found() {
     let found = planted(
         shared_state,
         &[
-            ("server/src/dialect/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
-            ("server/src/content/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
+            ("dialects/src/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
+            ("content/src/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
             ("engine/src/lib.rs", "struct Shared(Mutex<()>);\n"),
         ],
     );
-    assert_eq!(found, ["server/src/dialect/new/mod.rs:2: turns: Arc<Mutex<()>>,"]);
+    assert_eq!(found, ["dialects/src/new/mod.rs:2: turns: Arc<Mutex<()>>,"]);
+}
+
+/// The only folder that decides whether a failed request can be repeated, and when.
+const FAILURE: &str = "server/src/dialect/failure";
+const DECISIONS: [&str; 2] = ["RETRY_AFTER", "engine::Error::"];
+
+/// Returns where a dialect decides itself what an error of the engine means, instead of rendering the failure.
+fn own_classifications(tree: &Tree) -> Vec<String> {
+    let is_error = |path: &str| path.ends_with("/error.rs") || path.ends_with("/refusal.rs");
+    let sources = tree.rust().filter(|(path, _)| path.starts_with(FOLDER) && is_error(path));
+    sources
+        .filter(|(path, _)| !path.starts_with(FAILURE))
+        .flat_map(|(path, text)| {
+            let found = DECISIONS.into_iter().filter(move |word| text.contains(word));
+            found.map(move |word| format!("{path}: {word}"))
+        })
+        .collect()
+}
+
+#[test]
+fn failures_are_classified_once() {
+    check(own_classifications);
+}
+
+#[test]
+fn a_dialect_that_classifies_failures_itself_is_found() {
+    let own = "match error {\n    engine::Error::Unknown => 1,\n}\n";
+    let files = [
+        ("server/src/dialect/new/error.rs", own),
+        ("server/src/dialect/new/lock.rs", own),
+        ("server/src/dialect/new/refusal.rs", "headers.insert(header::RETRY_AFTER, one);\n"),
+        ("server/src/dialect/failure.rs", own),
+    ];
+    let expected = [
+        "server/src/dialect/new/error.rs: engine::Error::",
+        "server/src/dialect/new/refusal.rs: RETRY_AFTER",
+    ];
+    assert_eq!(planted(own_classifications, &files), expected);
 }

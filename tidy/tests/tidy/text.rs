@@ -117,7 +117,7 @@ fn every_leftover_is_found() {
 }
 
 #[test]
-fn bytes_nobody_sees_are_found() {
+fn invisible_bytes_are_found() {
     let files = [("a.md", "x \ny\n"), ("b.txt", "x\r\n"), ("c.rs", "\tx\n"), ("d.txt", "\tx\n")];
     let space = ["a.md:1: white space at the end", "b.txt:1: white space at the end"];
     assert_eq!(planted(trailing_space, &files), space);

@@ -53,7 +53,7 @@ async fn a_waiter_whose_server_is_cut_off(cluster: &Cluster, leader: usize, foll
     is_waiting(&leads, "cut", 0).await;
     assert_eq!(leads.release(&held, json!({})).await.status, 200);
     let next = leads.acquire("cut", "next", TTL_MS, json!({})).await;
-    assert_eq!(next.status, 200, "nobody waits any more: {next:?}");
+    assert_eq!(next.status, 200, "the queue is not empty: {next:?}");
     hosts[0].reaches(hosts[1]);
     hosts[1].reaches(hosts[0]);
     assert_eq!(leads.release(&next, json!({})).await.status, 200);
@@ -77,7 +77,7 @@ async fn a_grant_that_is_lost_on_its_way(cluster: &Cluster, leader: usize, follo
     let wish = json!({"wait_ms": NOTICED_MAX.as_millis() as u64});
     let next = leads.acquire("lost", "next", TTL_MS, wish).await;
     assert_eq!(next.status, 200, "what was lost is held: {next:?}");
-    println!("what was lost was given back {:?} after the link was there again", began.elapsed());
+    println!("lost grants were released {:?} after the link was restored", began.elapsed());
 }
 
 /// Clients that disconnect: one while it waits, and one whose server cannot report that immediately.
@@ -100,7 +100,7 @@ async fn a_client_that_is_gone(cluster: &Cluster, leader: usize, follower: usize
     hosts[1].reaches(hosts[0]);
     let wish = json!({"wait_ms": NOTICED_MAX.as_millis() as u64});
     let next = leads.acquire("gone", "next", TTL_MS, wish).await;
-    assert_eq!(next.status, 200, "nobody has it: {next:?}");
+    assert_eq!(next.status, 200, "the lock is not free: {next:?}");
 }
 
 fn client(cluster: &Cluster, n: usize) -> Client {

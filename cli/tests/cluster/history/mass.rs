@@ -171,7 +171,7 @@ async fn many_leases_and_many_who_wait_outlast_who_leads() {
     println!("another led after {took:?} and granted the first lock {:?} later", began.elapsed());
     assert!(took < Duration::from_secs(100), "{took:?}");
     let back = mass.waited_for(next, n_waiters).await;
-    println!("everybody waits again after {back:?}; memory: {}", mass.memory(next));
+    println!("all clients wait again after {back:?}; memory: {}", mass.memory(next));
     for granted in some {
         let leases: Value = granted.get("leases").clone();
         let owner = granted.text_of("owner_id");

@@ -13,7 +13,6 @@ mod cluster;
 mod fault;
 #[cfg(feature = "etcd")]
 mod fifo;
-mod linear;
 #[cfg(feature = "etcd")]
 mod link;
 #[cfg(feature = "etcd")]
@@ -34,8 +33,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+use leasehold_judge::{Exclusion, Mode, Operation, What, is_linearizable};
 use leasehold_testkit::{Client, Process, Response, Signal, folder, json};
-use linear::{Operation, What, is_linearizable};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const N_CLIENTS: u64 = 6;
@@ -235,17 +234,18 @@ async fn judge(world: &World, tasks: Vec<tokio::task::JoinHandle<()>>, seed: u64
 
 /// Checks that no other client is granted the lock between the response to an acquire and the request to release it.
 fn check_one_holder(lock: u64, operations: &[Operation]) {
-    let mut held: Vec<_> = operations
-        .iter()
-        .filter_map(|operation| match operation.what {
-            What::Granted(token) => Some((operation.returned_at, token)),
-            _ => None,
-        })
-        .collect();
-    held.sort_unstable();
-    for pair in held.windows(2) {
-        let released = operations.iter().find(|other| other.what == What::Released(pair[0].1));
+    let granted = operations.iter().filter_map(|operation| match operation.what {
+        What::Granted(token) => Some((operation.returned_at, token)),
+        _ => None,
+    });
+    let mut granted: Vec<_> = granted.collect();
+    granted.sort_unstable();
+    let mut holders = Exclusion::default();
+    for (from, token) in granted {
+        let released = operations.iter().find(|other| other.what == What::Released(token));
         let until = released.map_or(u64::MAX, |release| release.called_at);
-        assert!(until < pair[1].0, "lock {lock}: {pair:?}, the first until {until}");
+        let begun = holders.begin(token, Mode::Exclusive, from);
+        let conflicts: Vec<_> = begun.into_iter().chain(holders.end(token, until)).collect();
+        assert!(conflicts.is_empty(), "lock {lock}: {conflicts:?}");
     }
 }

@@ -93,7 +93,7 @@ async fn etcd_that_was_put_back_under_a_live_leader_grants_no_token_twice() {
         for client in cluster.clients() {
             assert_eq!(token(&client, "db").await, None, "it may have been granted before");
         }
-        assert!(began.elapsed() < PATIENCE, "nobody has noticed: {}", status(&cluster));
+        assert!(began.elapsed() < PATIENCE, "no server has noticed: {}", status(&cluster));
     }
     println!("it was noticed after {:?}", began.elapsed());
 
@@ -144,7 +144,7 @@ async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_go
     let known = cluster.path("n1");
     let why = Process::try_start(super::BINARY, &known, &[&flag, "--node-name=n1"]).err();
     let why = why.expect("it knows better");
-    assert!(why.contains("is not what it was"), "{why}");
+    assert!(why.contains("was rolled back or replaced"), "{why}");
     assert_eq!(status(&cluster)["rewound"], true);
     drop(fresh);
     let left = cluster.path("what-is-left");
@@ -178,7 +178,7 @@ async fn etcd_that_was_put_back_to_before_a_restore_grants_no_token_twice() {
         for client in cluster.clients() {
             assert_eq!(token(&client, "db").await, None, "it may have been granted before");
         }
-        assert!(began.elapsed() < PATIENCE, "nobody has noticed: {}", status(&cluster));
+        assert!(began.elapsed() < PATIENCE, "no server has noticed: {}", status(&cluster));
     }
     // The rollback also brought a leader key back, which has to expire first.
     no_seat_is_taken(&cluster).await;

@@ -24,7 +24,7 @@ async fn ask(cluster: &Cluster, path: &str, body: &Value) -> Response {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("nobody answered {path} within {PATIENCE:?}");
+    panic!("no server answered {path} within {PATIENCE:?}");
 }
 
 async fn ask_once(client: &Client, path: &str, body: &Value) -> Option<Response> {
@@ -69,7 +69,7 @@ async fn outlive(cluster: &mut Cluster, ttl: Duration) -> usize {
     }
     let lasted = asked_at.elapsed();
     println!("{n_killed} leaders killed: a lease of {ttl:?} lasted {lasted:?}");
-    assert!(lasted >= ttl, "it was given to somebody else after {lasted:?}");
+    assert!(lasted >= ttl, "another client got it after {lasted:?}");
     assert!(lasted <= ttl + LONGER_MAX, "it lasted {lasted:?}");
     n_killed
 }
@@ -89,7 +89,7 @@ async fn a_server_whose_clock_began_at_another_time_ends_no_lease_early() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_wiped_under_its_servers_is_not_begun_anew() {
+async fn servers_do_not_recreate_a_store_that_was_wiped() {
     let cluster = Cluster::start(1, Vec::new());
     cluster.leader(None).await;
     let first = ask(&cluster, "/v1/locks/l/acquire", &wish("first", TTL, "first")).await;

@@ -153,7 +153,7 @@ async fn a_backup_directory_that_vanishes_is_an_error_and_is_not_made_again() {
 #[test]
 fn settings_of_backups_that_do_not_go_together_are_refused() {
     for (flags, words) in [
-        (&["--backup-every=1h"][..], "--backup-dir is missing"),
+        (&["--backup-every=1h"][..], "needs --backup-dir"),
         (&["--backup-dir=x", "--ephemeral"], "nothing to back up"),
         (&["--backup-dir=x", "--backup-every=0s"], "at least 10ms"),
         (&["--backup-dir=x", "--backup-keep=0"], "0 is not in 1.."),

@@ -192,7 +192,7 @@ async fn what_is_no_backup_or_a_damaged_one_is_refused_before_anything_is_made()
         });
         damage(&copy);
     };
-    check_refused(&data, "is a data folder and not a backup");
+    check_refused(&data, "is a data directory, not a backup");
     check_refused(&folder.path().join("nowhere"), "is missing");
     for name in ["journal.db", "tables.db"] {
         damaged(&|copy| std::fs::remove_file(copy.join(name)).unwrap());

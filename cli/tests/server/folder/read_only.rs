@@ -73,6 +73,6 @@ async fn a_full_disk_at_the_start_is_told_by_name_with_what_to_do() {
             panic!("{what}: it fits")
         };
         assert!(said.contains(text(&small)), "{what}: it does not name the file: {said}");
-        assert!(said.contains("Make room there"), "{what}: {said}");
+        assert!(said.contains("Free some space"), "{what}: {said}");
     }
 }

@@ -62,10 +62,10 @@ fn a_folder_that_others_use_too_is_refused_with_advice() {
     let folder = folder();
     let data = folder.path().join("shared");
     std::fs::create_dir(&data).unwrap();
-    std::fs::write(data.join("notes"), "of somebody else").unwrap();
+    std::fs::write(data.join("notes"), "of another program").unwrap();
     set_mode(&data, 0o755);
     let Err(said) = Process::try_start(BINARY, &data, &[]) else { panic!("it started") };
-    assert!(said.contains("has other files in it and can be read by others"), "{said}");
+    assert!(said.contains("contains other files and is readable by other users"), "{said}");
     assert_eq!(mode(&data), 0o755, "it is not ours to change");
     assert!(Process::try_start(BINARY, &data.join("leasehold"), &[]).is_ok(), "as advised");
 }
@@ -83,9 +83,9 @@ fn a_folder_of_another_user_that_others_can_write_to_is_refused_with_advice() {
     set_mode(&data, 0o777);
     let binary = folder.path().join("leasehold");
     std::fs::copy(BINARY, &binary).unwrap();
-    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", text(&binary)];
+    let unprivileged = ["--reuid=65534", "--regid=65534", "--clear-groups", text(&binary)];
     let serve = ["serve", "--listen=127.0.0.1:0", "--data", text(&data)];
-    let (worked, said) = outcome(Command::new("setpriv").args(nobody).args(serve));
-    assert!(!worked && said.contains("can be written to by others (mode 777)"), "{said}");
+    let (worked, said) = outcome(Command::new("setpriv").args(unprivileged).args(serve));
+    assert!(!worked && said.contains("is writable by other users (mode 777)"), "{said}");
     assert!(leasehold(&["verify", text(&data)]).1.contains("is missing"), "nothing was made");
 }

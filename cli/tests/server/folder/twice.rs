@@ -87,5 +87,5 @@ async fn a_server_whose_tables_are_removed_stops_and_keeps_its_journal() {
     let journal = rusqlite::Connection::open(data.join("journal.db")).unwrap();
     let first: i64 =
         journal.query_row("SELECT min(seq) FROM journal", [], |row| row.get(0)).unwrap();
-    assert_eq!(first, 1, "what is in no tables anybody can find is still in the journal");
+    assert_eq!(first, 1, "records that are in no reachable tables are still in the journal");
 }

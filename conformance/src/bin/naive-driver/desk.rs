@@ -72,7 +72,7 @@ impl Desk {
             builder = builder.namespace(namespace);
         }
         // With a key, the SDK would reject this option.
-        let key = command["api_key"].as_str().filter(|_| !has(Bug::FollowsAnybody));
+        let key = command["api_key"].as_str().filter(|_| !has(Bug::FollowsAnyServer));
         if let Some(key) = key {
             if has(Bug::LogsTheKey) {
                 use std::io::Write;
@@ -83,7 +83,7 @@ impl Desk {
         if has(Bug::NeverAsksWhoLeads) {
             builder = builder.direct(false);
         }
-        if has(Bug::FollowsAnybody) {
+        if has(Bug::FollowsAnyServer) {
             builder = builder.follow_any_leader(true);
         }
         if let Some(timeout) = time(command, "timeout_ms") {

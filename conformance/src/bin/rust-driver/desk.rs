@@ -183,7 +183,7 @@ impl Desk {
     }
 
     async fn release(&self, command: &Value) -> Answer {
-        let gone = || Refusal::new("not_released", "it was given back before");
+        let gone = || Refusal::new("not_released", "it was released before");
         let guard = self.with(command, |lease| lease.guard.take().ok_or_else(gone))?;
         guard.release().await?;
         Ok(json!({}))

@@ -33,7 +33,7 @@ impl<'a> Line<'a> {
     /// Rejects words that were not used, because they are likely misspelled.
     pub(crate) fn check_all_used(&self) -> Result<(), String> {
         let unused = self.words.iter().find(|(key, _)| !self.used.borrow().contains(key));
-        unused.map_or(Ok(()), |(key, _)| Err(format!("nobody wanted {key:?}")))
+        unused.map_or(Ok(()), |(key, _)| Err(format!("unknown field {key:?}")))
     }
 
     pub(crate) fn limits(&self) -> Result<Limits, String> {

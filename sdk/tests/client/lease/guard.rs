@@ -105,7 +105,7 @@ async fn a_revoked_lease_is_lost_with_the_next_renewal() {
     let world = World::new().await;
     let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
     world.client.revoke("orders", "test").await.unwrap();
-    assert_eq!(guard.check(), Ok(()), "nobody has told us yet");
+    assert_eq!(guard.check(), Ok(()), "the loss was not reported yet");
     world.advance(TTL / 3);
     assert_eq!(guard.lost().await, Lost::Ended);
 }

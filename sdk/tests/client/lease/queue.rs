@@ -211,7 +211,7 @@ async fn a_wait_leaves_a_connection_that_went_silent_and_hears_of_its_lease() {
 }
 
 #[tokio::test]
-async fn a_long_wait_is_asked_for_anew_and_keeps_its_place() {
+async fn a_long_wait_is_requested_again_and_keeps_its_place() {
     let world = World::patient().await;
     let ttl = Duration::from_secs(3600);
     let guard = world.client.lock("orders").ttl(ttl).acquire().await.unwrap();
@@ -240,7 +240,7 @@ async fn a_long_wait_is_asked_for_anew_and_keeps_its_place() {
 
 /// A client that switched to the silent server would lose its position in the queue.
 #[tokio::test]
-async fn a_wait_stays_where_somebody_answers() {
+async fn a_wait_stays_at_an_address_that_answers() {
     let world = World::patient().await;
     let ttl = Duration::from_secs(3600);
     let guard = world.client.lock("orders").ttl(ttl).acquire().await.unwrap();
@@ -267,7 +267,7 @@ async fn a_wait_stays_where_somebody_answers() {
 }
 
 #[tokio::test]
-async fn whoever_stops_waiting_leaves_the_queue_at_once() {
+async fn a_client_that_stops_waiting_leaves_the_queue_immediately() {
     let world = World::new().await;
     let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
     let n_waiting = async || world.client.look("orders").await.unwrap().n_waiting;

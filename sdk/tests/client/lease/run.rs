@@ -14,7 +14,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn the_work_is_done_under_the_lock_and_the_lock_given_back() {
+async fn the_work_is_done_under_the_lock_and_the_lock_is_released() {
     let world = World::new().await;
     let request = world.client.lock("orders").ttl(TTL);
     let token = request.run(async |guard| {
@@ -38,10 +38,10 @@ async fn a_panic_and_a_dropped_future_give_the_lock_back() {
     assert!(
         tokio::spawn(async { drop::<Result<(), _>>(work.await) }).await.unwrap_err().is_panic()
     );
-    world.until("it is given back", async || world.is_free().await).await;
+    world.until("it is released", async || world.is_free().await).await;
     let never = world.client.lock("orders").run(async |_| std::future::pending::<()>().await);
     assert!(tokio::time::timeout(Duration::from_millis(50), never).await.is_err());
-    world.until("it is given back", async || world.is_free().await).await;
+    world.until("it is released", async || world.is_free().await).await;
 }
 
 #[tokio::test]
@@ -79,13 +79,13 @@ async fn work_under_watched_locks_is_told_which_of_them_was_revoked_and_why() {
 }
 
 #[tokio::test]
-async fn a_lock_that_cannot_be_left_held_is_given_back() {
+async fn a_lock_that_cannot_be_left_held_is_released() {
     let world = World::new().await;
     for (time, is_sent) in [(Duration::ZERO, false), (Duration::MAX, true)] {
         let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
         let error = guard.leave_for(time).await.unwrap_err();
         assert_eq!(matches!(error, Error::Failed { status: 400, .. }), is_sent, "{error:?}");
-        world.until("it is given back", async || world.is_free().await).await;
+        world.until("it is released", async || world.is_free().await).await;
     }
 }
 

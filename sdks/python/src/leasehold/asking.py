@@ -149,7 +149,7 @@ class Question:
         self._body["request_id"] = request_id()
         self._doubt = Doubt()
         ttl = self._options.ttl_or_default
-        return Broken(f"the lease was over before we knew of it; perhaps its ttl, {ttl:g} s, is too short")
+        return Broken(f"the lease had ended before the client received it; perhaps its ttl, {ttl:g} s, is too short")
 
     async def _try(self, sent_at: float, patience: Optional[float], send: Send[A], take: Take[A, L]) -> L:
         try:

@@ -132,7 +132,7 @@ class Foreign(LeaseholdError):
         self.retryable = status != 501 and (status >= 500 or status == 429)
         self.may_have_taken_effect = status >= 500 or status < 400
         shown = "" if status < 300 else ": " + body[:200].decode(errors="replace")
-        super().__init__(f"not an answer of a Leasehold server ({status}){shown}")
+        super().__init__(f"not a response of a Leasehold server ({status}){shown}")
 
 
 class Invalid(LeaseholdError, ValueError):

@@ -75,7 +75,7 @@ async def _beat(clock: Clock, tenure: Tenure, ttl: float, end: float, renew: Ren
                 tenure.lose(Lost.ENDED, str(error))
                 return
             # Any other answer says nothing about the lease. It may be over then; the deadline will tell.
-            logger.warning("%s: a renewal failed, it is tried again: %s", tenure.what, error)
+            logger.warning("%s: renewal failed; retrying: %s", tenure.what, error)
             next_at = clock.now() + _pause(ttl, n_failed)
             n_failed += 1
         else:

@@ -119,7 +119,7 @@ def _urls(given: Union[str, Sequence[str]]) -> Tuple[str, ...]:
 def base(text: str) -> str:
     """Return a URL as it is compared and used, or say what is wrong with it."""
     if not text:
-        raise Invalid("a URL is empty; several are written with one comma in between: http://a,http://b")
+        raise Invalid("a URL is empty; separate several with commas: http://a,http://b")
     if text.startswith("unix:"):
         if not unix_path(text):
             raise Invalid(f"{text!r} has no path; write unix:/run/leasehold.sock")

@@ -38,7 +38,7 @@ class Lost(enum.Enum):
 
 _WORDS = {
     Lost.OUT_OF_TIME: "the lease could not be renewed in time",
-    Lost.ENDED: "the server says that the lease is over",
+    Lost.ENDED: "the server reports that the lease has ended",
     Lost.RELEASED: "the lease was released",
     Lost.FORKED: "the lease belongs to the process this one was forked from",
 }

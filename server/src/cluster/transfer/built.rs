@@ -1,4 +1,4 @@
-//! What moves them.
+//! The operations on whole stores.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,36 +7,36 @@ use std::time::Duration;
 use leasehold_base::clock::{Clock, SystemClock};
 
 use super::Home;
-use crate::cluster::{Access, built::reach};
-use leasehold_store::etcd::{self, Checked, Site};
+use crate::cluster::{Access, reach};
+use leasehold_store::shared::{self, Checked, Site};
 use leasehold_store::{Error, history, sqlite};
 
-/// Copies a shared store, used or not, into a new or empty folder. It is checked before.
+/// Copies a shared store into a new or empty directory, even while servers use it. Checks the store first.
 pub fn backup(access: &Access, target: &Path) -> Result<sqlite::Copied, Error> {
     let Checked { whole, .. } = check(access)?;
     sqlite::Arrival::backup(target, &whole)?.complete()
 }
 
-/// Reads all of a shared store and checks it.
+/// Reads a whole shared store and checks it.
 pub fn verify(access: &Access) -> Result<sqlite::Report, Error> {
     let Checked { whole, n_records, is_rewound, moved_to } = check(access)?;
     let (seq, counts) = (whole.place.seq, whole.machine.counts());
     Ok(sqlite::Report { n_records, seq, counts, is_backup: false, moved_to, is_rewound })
 }
 
-/// Puts a backup in place of a shared store that nobody leads, or where none is.
+/// Replaces a shared store that no server leads by a backup, or creates the store from it.
 pub fn restore(backup: &Path, access: &Access) -> Result<(), Error> {
     let whole = sqlite::read_backup(backup)?;
-    etcd::restore(&reach(access)?, &access.location.prefix, whole)
+    shared::restore(&*reach(access)?, whole)
 }
 
-/// Moves a store. Its leases stay valid, and no server starts from where it was.
+/// Moves a store. Its leases stay valid, and no server can start from the old location.
 pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     match (from, to) {
         (Home::Folder(from), Home::Shared(to)) => {
-            let remote = reach(to)?;
-            let site = Site::new(&remote, &to.location.prefix);
+            let backend = reach(to)?;
+            let site = Site::new(&*backend);
             let mut arrival = site.arrive()?;
             let (departure, mut whole) = sqlite::Departure::open(options(from), clock)?;
             arrival.write(&whole)?;
@@ -44,43 +44,43 @@ pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
             arrival.commit(&whole)
         }
         (Home::Shared(from), Home::Folder(to)) => {
-            let remote = reach(from)?;
-            let site = Site::new(&remote, &from.location.prefix);
+            let backend = reach(from)?;
+            let site = Site::new(&*backend);
             let (departure, whole) = site.depart(clock)?;
             let arrival = sqlite::Arrival::moved(to, &whole)?;
             departure.close(&absolute(to))?;
             arrival.complete().map(drop)
         }
         (Home::Shared(from), Home::Shared(to)) => {
-            let (remote, there) = (reach(from)?, reach(to)?);
-            let new_site = Site::new(&there, &to.location.prefix);
+            let (here, there) = (reach(from)?, reach(to)?);
+            let new_site = Site::new(&*there);
             let mut arrival = new_site.arrive()?;
-            let site = Site::new(&remote, &from.location.prefix);
+            let site = Site::new(&*here);
             let (departure, whole) = site.depart(clock)?;
             arrival.write(&whole)?;
             departure.close(&to.location.to_string())?;
             arrival.commit(&whole)
         }
         (Home::Folder(from), Home::Folder(_)) => Err(Error::Refused(format!(
-            "a folder moves by being moved: stop its server and rename {}",
+            "to move a data directory, stop its server and rename {}",
             from.display()
         ))),
     }
 }
 
-/// Undoes a move from here.
+/// Undoes a migration away from this store.
 pub fn reopen(home: &Home) -> Result<(), Error> {
     match home {
         Home::Folder(data) => sqlite::reopen(options(data)),
-        Home::Shared(access) => Site::new(&reach(access)?, &access.location.prefix).reopen(),
+        Home::Shared(access) => Site::new(&*reach(access)?).reopen(),
     }
 }
 
 fn check(access: &Access) -> Result<Checked, Error> {
-    etcd::check(&reach(access)?, &access.location.prefix, &SystemClock::new())
+    shared::check(&*reach(access)?, &SystemClock::new())
 }
 
-/// Nothing of the history is forgotten by a move.
+/// Options that keep the whole history, because a migration must not lose any.
 fn options(data: &Path) -> sqlite::Options {
     let history = history::Bounds { age_max: Duration::MAX, bytes_max: u64::MAX };
     let (fold_interval, space) = (Duration::from_secs(1), sqlite::Space::unwatched());

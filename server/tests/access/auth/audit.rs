@@ -236,7 +236,7 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
         let again = scene.send("taker", STICKY, Value::Null).await;
         let withdrawn = scene.send("taker", &claim, json!({"status": "withdrawn"})).await;
         let left = scene.send("taker", "DELETE /lock?client=c", Value::Null).await;
-        let anew = scene.send("taker", STICKY, Value::Null).await;
+        let reacquired = scene.send("taker", STICKY, Value::Null).await;
         let metrics = scene.send("admin", "GET /metrics", Value::Null).await.text;
         assert!(metrics.contains("leasehold_audit_failing{} 1"), "{metrics}");
         let maintenance =
@@ -248,11 +248,11 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
         if failure == OnFailure::Refuse {
             assert_eq!((next.status, next.text_of("code").as_str()), (503, "AUDIT_FAILED"));
             assert_eq!((revoked.status, maintenance.status), (503, 503), "{revoked:?}");
-            assert_eq!((given.status, anew.status), (200, 503), "{given:?} {anew:?}");
+            assert_eq!((given.status, reacquired.status), (200, 503), "{given:?} {reacquired:?}");
             assert_eq!(scene.send("reader", "GET /v1/locks/x", Value::Null).await.status, 200);
         } else {
             assert_eq!((next.status, revoked.status, maintenance.status), (200, 200, 200));
-            assert_eq!((given.status, anew.status), (409, 200), "it was taken away");
+            assert_eq!((given.status, reacquired.status), (409, 200), "it was taken away");
         }
         point_to(&real);
         scene
@@ -303,7 +303,7 @@ fn locks(file: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_large_file_is_put_aside_and_so_is_one_that_was_moved() {
+async fn a_large_file_is_rotated_and_a_moved_file_is_reopened() {
     let home = folder();
     let file = home.path().join("audit.log");
     let scene = scene(&file, RULES, |options| {

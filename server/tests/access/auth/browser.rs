@@ -22,7 +22,7 @@ async fn a_name_that_is_not_ours_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_changes_nothing_on_a_server_that_asks_nobody() {
+async fn a_cross_site_page_changes_nothing_on_a_server_without_authentication() {
     let local = Local::start(settings(None)).await;
     local.client.acquire("x", "o", 60_000, json!({})).await;
     let revoke = json!({"reason": "r"}).to_string();

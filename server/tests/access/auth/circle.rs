@@ -45,7 +45,8 @@ async fn a_circle_shows_only_the_locks_its_reader_may_read() {
             })
             .await;
         let whole = "y waits for pay/a because of x; x waits for secret-lock because of y";
-        let half = "y waits for pay/a because of x; somebody waits for a lock that may not be read";
+        let half =
+            "y waits for pay/a because of x; another client waits for a lock that may not be read";
         for (who, expected) in [("admin", whole), ("reader", whole), ("nothing", half)] {
             let past = scene.send(who, history, Value::Null).await;
             let events = past.body["events"].as_array().expect("events").clone();
@@ -74,7 +75,7 @@ async fn a_circle_shows_only_the_locks_its_reader_may_read() {
     };
     tokio::select! {
         () = story => {}
-        () = waits => panic!("nobody lets them in"),
+        () = waits => panic!("neither gets its lock"),
     }
     scene.stop().await;
 }

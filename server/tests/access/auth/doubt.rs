@@ -86,28 +86,28 @@ fn an_issuer_without_keys_is_told() {
 }
 
 #[test]
-fn principals_and_groups_that_nobody_is_are_told() {
+fn principals_and_groups_that_cannot_exist_are_reported() {
     check(&[
         (
             rule("who = [\"key:cii\"]", SHOP),
-            "auth.toml:5: rule \"r\": no key is called \"cii\" (key-files)",
+            "auth.toml:5: rule \"r\": no key has the name \"cii\" (key-files)",
         ),
-        (rule("who = [\"key:cx*\"]", SHOP), "auth.toml:5: rule \"r\": no key is called \"cx*\""),
+        (rule("who = [\"key:cx*\"]", SHOP), "auth.toml:5: rule \"r\": no key has the name \"cx*\""),
         (
             rule("who = [\"key:old\"]", SHOP),
-            "auth.toml:5: rule \"r\": every key called \"old\" has expired",
+            "auth.toml:5: rule \"r\": all keys with the name \"old\" have expired",
         ),
         (
             rule("who = [\"oicd:a\"]", SHOP),
-            "auth.toml:5: rule \"r\": nobody's name begins with \"oicd:\"",
+            "auth.toml:5: rule \"r\": no principal begins with \"oicd:\"",
         ),
         (
             rule("who = [\"mtls:a\"]", SHOP),
-            "auth.toml:5: rule \"r\": nobody's name begins with \"mtls:\"",
+            "auth.toml:5: rule \"r\": no principal begins with \"mtls:\"",
         ),
         (
             rule("who = [\"proxy:a\"]", SHOP),
-            "auth.toml:5: rule \"r\": nobody's name begins with \"proxy:\"",
+            "auth.toml:5: rule \"r\": no principal begins with \"proxy:\"",
         ),
         (
             rule("who = [\"key:*-ci\"]", SHOP),
@@ -115,19 +115,19 @@ fn principals_and_groups_that_nobody_is_are_told() {
         ),
         (
             rule("groups = [\"key:ci\"]", SHOP),
-            "auth.toml:5: rule \"r\": \"key:ci\" is nobody's group: keys and certificates are in no groups",
+            "auth.toml:5: rule \"r\": no principal can have the group \"key:ci\": keys and certificates have no groups",
         ),
         (
             format!("{PROXY}{}", rule("groups = [\"proxy:a\"]", SHOP)),
-            "auth.toml:8: rule \"r\": \"proxy:a\" is nobody's group: the proxy names no groups",
+            "auth.toml:8: rule \"r\": no principal can have the group \"proxy:a\": the proxy sends no groups",
         ),
         (
             format!("{}{}", MTLS.replace("dns", "none"), rule("who = [\"mtls:a\"]", SHOP)),
-            "auth.toml:8: rule \"r\": certificates name nobody: [mtls] says principal = \"none\"",
+            "auth.toml:8: rule \"r\": certificates identify no principal: [mtls] has principal = \"none\"",
         ),
         (
             format!("{MTLS}{}", rule("who = [\"mtls:spiffe://a/b\"]", SHOP)),
-            "auth.toml:8: rule \"r\": \"spiffe://a/b\" is a URI, and [mtls] says principal = \"dns\"",
+            "auth.toml:8: rule \"r\": \"spiffe://a/b\" is a URI, but [mtls] has principal = \"dns\"",
         ),
         (
             format!("{}{}", MTLS.replace("dns", "uri"), rule("who = [\"mtls:web-1\"]", SHOP)),
@@ -162,7 +162,7 @@ fn patterns_and_names_that_are_hardly_meant_are_told() {
         (
             rule("who = [\"key:ci\"]", "namespaces = [\"files\"]\nlocks = [\"a/*\"]")
                 .replace("acquire", "files-write"),
-            "auth.toml:8: rule \"r\": files-write has no effect: the names of files begin with /",
+            "auth.toml:8: rule \"r\": files-write has no effect: file locks begin with /",
         ),
     ]);
 }
@@ -172,7 +172,7 @@ fn proxies_urls_and_quotas_without_effect_are_told() {
     check(&[
         (
             PROXY.replace("/run/a.sock", "/run/b.sock"),
-            "auth.toml:5: proxy: from: nothing listens on unix:/run/b.sock",
+            "auth.toml:5: proxy: from: the server does not listen on unix:/run/b.sock",
         ),
         (
             PROXY.replace("unix:/run/a.sock", "mtls:proxy-1"),
@@ -180,19 +180,19 @@ fn proxies_urls_and_quotas_without_effect_are_told() {
         ),
         (
             "public-url = \"http://locks.example.org\"\n".into(),
-            "auth.toml:3: public-url: browsers keep the cookie of a sign-in only for https://",
+            "auth.toml:3: public-url: browsers keep the sign-in cookie only for https://",
         ),
         (
             "[[quota]]\nwho = [\"*\"]\nleases = 1\n[[quota]]\nwho = [\"key:ci\"]\nleases = 2\n".into(),
-            "auth.toml:6: quota: never counts: the quota in line 3 matches all of it",
+            "auth.toml:6: quota: has no effect: the quota in line 3 matches the same requests",
         ),
         (
             "[[quota]]\nnamespaces = [\"s*\"]\nleases = 1\n[[quota]]\nnamespaces = [\"shop\"]\nleases = 2\n".into(),
-            "auth.toml:6: quota: never counts: the quota in line 3 matches all of it",
+            "auth.toml:6: quota: has no effect: the quota in line 3 matches the same requests",
         ),
         (
             "[[quota]]\nwho = [\"key:nobody\"]\nleases = 1\n".into(),
-            "auth.toml:4: quota: no key is called \"nobody\"",
+            "auth.toml:4: quota: no key has the name \"nobody\"",
         ),
     ]);
 }
@@ -222,7 +222,7 @@ fn keys_that_do_nothing_are_told() {
         told,
         [
             "keys.toml:7: key \"old\", id b: has expired",
-            "keys.toml:6: key \"old\": no rule names key:old, so it may do nothing"
+            "keys.toml:6: key \"old\": no rule names key:old, so it has no rights"
         ]
     );
     let folder = folder();
@@ -230,5 +230,5 @@ fn keys_that_do_nothing_are_told() {
     std::fs::write(&file, "version = 1\n").expect("a file");
     let policy = Policy::load(Path::new(&file)).expect("a policy");
     let told = policy.doubts(&file, &Surroundings::default()).expect("the same file");
-    assert!(told[0].contains("auth.toml:1: nobody can prove who they are"), "{told:?}");
+    assert!(told[0].contains("auth.toml:1: no client can authenticate"), "{told:?}");
 }

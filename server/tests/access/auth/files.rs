@@ -51,7 +51,7 @@ async fn an_upload_under_way_is_not_published_without_the_right_to() {
         assert_eq!(scene.send("admin", "GET /f.txt", Value::Null).await.status, 404);
         scene
             .local
-            .until("its lock is given back", async |_| {
+            .until("its lock is released", async |_| {
                 !scene.send("revoker", locks, Value::Null).await.text.contains("/f.txt")
             })
             .await;
@@ -82,7 +82,7 @@ async fn guesses_of_sessions_are_limited_and_the_right_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_session_says_what_whoever_opened_it_may() {
+async fn a_session_reports_the_rights_of_its_principal() {
     let scene = Scene::new().await;
     for (who, expected) in [
         ("file-reader", json!(["read"])),
@@ -122,7 +122,7 @@ async fn two_sessions_in_one_request_are_one_too_many() {
 }
 
 #[tokio::test]
-async fn a_cookie_counts_only_where_nobody_else_can_take_it() {
+async fn a_cookie_counts_only_on_connections_that_keep_it_private() {
     let origins = |settings: &mut leasehold_server::serve::Settings| {
         settings.http.cors_origins = ["https://app.example".to_owned()].into();
     };

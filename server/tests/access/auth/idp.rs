@@ -162,7 +162,7 @@ impl Idp {
     }
 
     pub(crate) fn key(&self, id: &str) -> Key {
-        self.keys.lock().expect("nobody panicked")[id].clone()
+        self.keys.lock().expect("not poisoned")[id].clone()
     }
 
     pub(crate) fn n_jwks(&self) -> usize {
@@ -208,7 +208,7 @@ async fn document(State(idp): State<Idp>) -> Result<Response, StatusCode> {
 async fn jwks(State(idp): State<Idp>) -> Result<Response, StatusCode> {
     idp.n_jwks.fetch_add(1, Relaxed);
     down(&idp)?;
-    let keys = idp.keys.lock().expect("nobody panicked");
+    let keys = idp.keys.lock().expect("not poisoned");
     let keys: Vec<_> = keys.iter().map(|(id, key)| key.jwk(id)).collect();
     Ok(json!({"keys": keys}).to_string().into_response())
 }
@@ -225,7 +225,7 @@ async fn introspect(
     if headers.get("authorization").is_none_or(|shown| shown != expected) {
         return Err(StatusCode::UNAUTHORIZED);
     }
-    let opaque = idp.opaque.lock().expect("nobody panicked");
+    let opaque = idp.opaque.lock().expect("not poisoned");
     let known = opaque.iter().find(|(token, _)| form.contains(&format!("token={token}&")));
     let answer = known.map_or(json!({"active": false}), |(_, answer)| answer.clone());
     Ok(answer.to_string().into_response())
@@ -233,8 +233,8 @@ async fn introspect(
 
 async fn token(State(idp): State<Idp>, form: String) -> Result<Response, StatusCode> {
     down(&idp)?;
-    idp.forms.lock().expect("nobody panicked").push(form);
-    let id_token = idp.id_token.lock().expect("nobody panicked").clone();
+    idp.forms.lock().expect("not poisoned").push(form);
+    let id_token = idp.id_token.lock().expect("not poisoned").clone();
     match id_token {
         Some(id_token) => Ok(json!({"id_token": id_token}).to_string().into_response()),
         None => Err(StatusCode::BAD_REQUEST),

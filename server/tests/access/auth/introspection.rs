@@ -40,7 +40,7 @@ fn active(more: Value) -> Value {
 }
 
 fn know(idp: &Idp, token: &str, answer: Value) {
-    idp.opaque.lock().expect("nobody panicked").insert(token.into(), answer);
+    idp.opaque.lock().expect("not poisoned").insert(token.into(), answer);
 }
 
 #[tokio::test]
@@ -66,12 +66,12 @@ async fn an_opaque_token_is_what_its_issuer_says_and_is_asked_for_once_a_minute(
     idp.is_down.store(true, Relaxed);
     assert_eq!(scene.by("opaque-1", LOOK, Value::Null).await.status, 200);
     let answer = scene.by("opaque-2", LOOK, Value::Null).await;
-    assert_eq!(answer.status, 503, "nobody can tell: {answer:?}");
+    assert_eq!(answer.status, 503, "the provider is unavailable: {answer:?}");
     scene.stop().await;
 }
 
 #[tokio::test]
-async fn an_active_token_may_still_be_somebody_elses() {
+async fn an_active_token_might_be_for_another_service() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp, 600).await;
     let without = |name: &str, more: Value| {

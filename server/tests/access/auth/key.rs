@@ -62,7 +62,7 @@ async fn a_bad_credential_is_always_refused_and_tells_nothing() {
     assert_eq!(message(wrong_secret).await, unknown, "a wrong id and a wrong secret look alike");
     assert!(unknown.contains("unknown API key"), "{unknown}");
     for (sent, why) in [
-        (format!("Basic {}", base64(b"u:p")), "a Basic credential was sent, but its password"),
+        (format!("Basic {}", base64(b"u:p")), "the Basic credential's password is not"),
         ("Bearer some-token".into(), "unknown credential; accepted: an API key ("),
     ] {
         let said = message(sent).await;
@@ -100,11 +100,11 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"ci\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:4: rule \"r\": \"ci\" is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, ",
+        "/auth.toml:4: rule \"r\": \"ci\" is not a valid principal; use key:NAME, OIDCNAME:SUB, proxy:USER, ",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:2: rule \"r\": names nobody",
+        "/auth.toml:2: rule \"r\": names no principal",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\n",
@@ -112,7 +112,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"key:\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:4: rule \"r\": \"key:\" is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, ",
+        "/auth.toml:4: rule \"r\": \"key:\" is not a valid principal; use key:NAME, OIDCNAME:SUB, proxy:USER, ",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\":x\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
@@ -120,13 +120,13 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\nnamespaces = []\n",
-        "/auth.toml:2: rule \"r\": namespaces must not be empty: [\"*\"] is all",
+        "/auth.toml:2: rule \"r\": namespaces must not be empty; [\"*\"] matches all",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\nlocks = []\n",
-        "/auth.toml:2: rule \"r\": locks must not be empty: [\"*\"] is all",
+        "/auth.toml:2: rule \"r\": locks must not be empty; [\"*\"] matches all",
     ),
-    ("version = 1\n[[quota]]\nwho = [\"*\"]\n", "/auth.toml:2: quota: limits nothing"),
+    ("version = 1\n[[quota]]\nwho = [\"*\"]\n", "/auth.toml:2: quota: requests-per-second, leases"),
     ("version = 1\n[[quota]]\nleases = 1\n", "/auth.toml:2: quota: who or namespaces is required"),
     ("version = 1\n[[quota]]\nwho = []\nleases = 1\n", "/auth.toml:2: quota: who or namespaces is"),
     (
@@ -143,7 +143,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[quota]]\nnamespaces = [\"a\"]\nrequests-per-second = 1\n",
-        "/auth.toml:2: quota: requests-per-second is for who",
+        "/auth.toml:2: quota: requests-per-second needs who",
     ),
     (
         "version = 1\nkey-files = [\"gone.toml\"]\n",
@@ -210,7 +210,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     assert!(Gate::load(&file, Bounds::DEFAULT).is_ok());
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o620)).expect("rights");
     let told = Gate::load(&file, Bounds::DEFAULT).err().expect("a mistake");
-    assert!(told.contains("others than its owner may write to it"), "{told}");
+    assert!(told.contains("other users can write to it"), "{told}");
 }
 
 #[tokio::test]

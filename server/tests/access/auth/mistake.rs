@@ -45,15 +45,15 @@ fn mistakes_in_oidc_are_told_with_their_line() {
             "/auth.toml:7: oidc \"oidc\": algorithms: unknown algorithm \"none\"",
         ),
         ("algorithms = []", "/auth.toml:4: oidc \"oidc\": algorithms: must not be empty"),
-        ("leeway = \"30\"", "/auth.toml:7: oidc \"oidc\": leeway: \"30\" is not a length of time"),
-        ("leeway = \"1h\"", "/auth.toml:7: oidc \"oidc\": leeway: \"1h\" is not a length of time"),
+        ("leeway = \"30\"", "/auth.toml:7: oidc \"oidc\": leeway: \"30\" is not a duration"),
+        ("leeway = \"1h\"", "/auth.toml:7: oidc \"oidc\": leeway: \"1h\" is not a duration"),
         (
             "jwks-url = \"http://id.example.org/jwks\"",
             "/auth.toml:7: oidc \"oidc\": jwks-url: \"http://id.example.org/jwks\" must be https",
         ),
         (
             "jwks-file = \"jwks.json\"",
-            "/auth.toml:7: oidc \"oidc\": jwks-file: /jwks.json has no key to check signatures with",
+            "/auth.toml:7: oidc \"oidc\": jwks-file: /jwks.json has no key for signatures",
         ),
         (
             "jwks-file = \"gone.json\"",
@@ -103,7 +103,7 @@ fn no_two_issuers_are_one() {
     for (lines, expected) in [
         (
             oidc("").replace("\"oidc\"", "\"key\""),
-            "/auth.toml:4: oidc \"key\": name: \"key\" is what other principals begin with",
+            "/auth.toml:4: oidc \"key\": name: \"key\" is the prefix of other principals",
         ),
         (oidc("").replace("\"oidc\"", "\"a:b\""), "/auth.toml:4: oidc \"a:b\": name: must be"),
         (
@@ -112,7 +112,7 @@ fn no_two_issuers_are_one() {
         ),
         (
             oidc("").replace("[\"leasehold\"]", "[]"),
-            "/auth.toml:6: oidc \"oidc\": audiences: must name",
+            "/auth.toml:6: oidc \"oidc\": audiences: must contain",
         ),
         (
             oidc("") + &oidc("").replace("id.", "id2."),
@@ -131,7 +131,7 @@ fn no_two_issuers_are_one() {
     let two = oidc(introspection)
         + &oidc(introspection).replace("\"oidc\"", "\"two\"").replace("id.", "id2.");
     let why = told(&two).expect_err("two of them");
-    assert!(why.contains("an opaque token does not say whose it is"), "{why}");
+    assert!(why.contains("an opaque token does not name its issuer"), "{why}");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn mistakes_in_proxy_are_told_with_their_line() {
         (
             "\"10.0.0.5\"",
             "secret-header = \"X-S\"",
-            "/auth.toml:3: proxy: secret-header and secret-file go together",
+            "/auth.toml:3: proxy: secret-header and secret-file must be set together",
         ),
         (
             "\"10.0.0.5\"",
@@ -180,7 +180,7 @@ fn mistakes_in_proxy_are_told_with_their_line() {
             "secret-header = \"X-S\"\nsecret-file = \"spaced\"",
             "/auth.toml:7: proxy: secret-file: /spaced: the secret must be printable",
         ),
-        ("", secret, "/auth.toml:5: proxy: from must name"),
+        ("", secret, "/auth.toml:5: proxy: from must contain"),
         (
             "\"unix:sock\"",
             "",
@@ -201,12 +201,12 @@ fn mistakes_in_proxy_are_told_with_their_line() {
         (
             "\"mtls:a\"",
             "groups-header = \"Cookie\"",
-            "/auth.toml:6: proxy: \"Cookie\" is not a header of its own",
+            "/auth.toml:6: proxy: \"Cookie\" cannot be used: it must be a dedicated header",
         ),
         (
             "\"mtls:a\"",
             "groups-header = \"a b\"",
-            "/auth.toml:6: proxy: \"a b\" is not a header of its own",
+            "/auth.toml:6: proxy: \"a b\" cannot be used: it must be a dedicated header",
         ),
     ] {
         let told = told(&proxy(from, more)).expect_err(from);
@@ -220,7 +220,9 @@ fn a_group_has_a_prefix() {
         "[[rule]]\nname = \"r\"\ngroups = [\"payments\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n";
     let why = told(rule).expect_err("a mistake");
     assert!(
-        why.starts_with("/auth.toml:5: rule \"r\": \"payments\" is no group; write OIDCNAME:GROUP"),
+        why.starts_with(
+            "/auth.toml:5: rule \"r\": \"payments\" is not a valid group; use OIDCNAME:GROUP"
+        ),
         "{why}"
     );
 }

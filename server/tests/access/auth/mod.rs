@@ -10,10 +10,10 @@ mod files;
 mod idp;
 mod introspection;
 mod key;
-mod matrix;
 mod mistake;
 mod order;
 mod own;
+mod permissions;
 mod proxy;
 mod quota;
 mod reload;
@@ -162,7 +162,9 @@ impl Scene {
         for (name, value) in headers {
             request += &format!("{name}: {value}\r\n");
         }
-        if !body.is_empty() {
+        if body.starts_with('<') {
+            request += "content-type: application/xml\r\n";
+        } else if !body.is_empty() {
             request += "content-type: application/json\r\n";
         }
         request += &format!("content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());

@@ -207,7 +207,7 @@ async fn the_owner_of_a_lease_is_the_credentials() {
 }
 
 #[tokio::test]
-async fn a_claim_is_changed_by_whoever_made_it() {
+async fn a_claim_is_changed_by_its_principal() {
     let scene = Scene::new().await;
     let made =
         scene.send("taker", "POST /v1/claims", json!({"resource": "x", "timeout": 60})).await;
@@ -243,7 +243,7 @@ async fn the_sticky_lock_of_one_principal_is_not_anothers() {
 }
 
 #[tokio::test]
-async fn a_session_of_files_stands_for_whoever_opened_it() {
+async fn a_file_session_acts_for_the_principal_that_opened_it() {
     let scene = Scene::new().await;
     let opened = scene.send("file-writer", "POST /auth/session", Value::Null).await;
     assert_eq!(opened.status, 201, "{opened:?}");

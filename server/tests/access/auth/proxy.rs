@@ -87,7 +87,7 @@ async fn the_same_headers_from_elsewhere_are_only_headers() {
         ("x-remote-user", "root"),
         ("x-remote-groups", "payments"),
     ];
-    assert_eq!(scene.status(&forged, LOOK, "").await, 401, "nobody");
+    assert_eq!(scene.status(&forged, LOOK, "").await, 401, "no user");
     let with_key = [&forged[..], &[("authorization", key.as_str())]].concat();
     assert_eq!(scene.status(&with_key, LOOK, "").await, 200, "and they do not matter");
     // An address in `X-Forwarded-For` does not count as the peer address here.
@@ -139,8 +139,8 @@ async fn names_lose_spaces_and_tabs_and_no_other_blank() {
         assert_eq!(status("alice", &group).await, 403, "{group:?}");
     }
     assert_eq!(status("alice", " payments\t").await, 200);
-    for nobody in ["\u{a0}", "\u{a0}-\u{a0}"] {
-        assert_eq!(status(nobody, "payments").await, 401, "{nobody:?}");
+    for blank in ["\u{a0}", "\u{a0}-\u{a0}"] {
+        assert_eq!(status(blank, "payments").await, 401, "{blank:?}");
     }
     scene.stop().await;
 }

@@ -13,7 +13,7 @@ async fn leases_are_counted_by_principal_whatever_the_owner() {
         let taken = scene.send("taker", &line, acquire(&format!("owner-{n}"))).await;
         assert_eq!(taken.status, if n < 2 { 200 } else { 429 }, "{taken:?}");
         if n == 2 {
-            let told = "too many leases of this principal: 2 allowed (quota in auth-file, line 40)";
+            let told = "too many leases of this principal; limit: 2 (quota in auth-file, line 40)";
             assert!(taken.text_of("error").starts_with(told), "{taken:?}");
         }
     }
@@ -22,7 +22,7 @@ async fn leases_are_counted_by_principal_whatever_the_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn leases_of_a_namespace_are_counted_whoever_has_them() {
+async fn leases_of_a_namespace_are_counted_for_all_holders() {
     let quota =
         |leases: u32| format!("{RULES}[[quota]]\nnamespaces = [\"default\"]\nleases = {leases}\n");
     let scene = Scene::with(&quota(2), &NAMES, |_| {}).await;
@@ -34,7 +34,7 @@ async fn leases_of_a_namespace_are_counted_whoever_has_them() {
     for who in ["taker", "other", "admin"] {
         let refused = take(who, "c").await;
         assert_eq!(refused.status, 429, "{refused:?}");
-        let told = "too many leases in this namespace, of all principals together: 2 allowed (quota in auth-file, \
+        let told = "too many leases in this namespace; limit: 2 (quota in auth-file, \
                     line 40)";
         assert!(refused.text_of("error").starts_with(told), "{refused:?}");
     }
@@ -56,7 +56,7 @@ async fn leases_of_a_namespace_are_counted_whoever_has_them() {
 }
 
 #[tokio::test]
-async fn those_nobody_knows_are_told_apart_by_where_they_come_from() {
+async fn anonymous_clients_are_distinguished_by_their_addresses() {
     let rules = RULES.to_owned()
         + "[[rule]]\nname = \"guests\"\nwho = [\"anonymous\"]\nmay = [\"read\"]\nnamespaces = [\"default\"]\n"
         + "[[quota]]\nwho = [\"anonymous\"]\nrequests-per-second = 2\n";
@@ -71,7 +71,7 @@ async fn those_nobody_knows_are_told_apart_by_where_they_come_from() {
         assert_eq!(look(from).await, if n < 2 { 200 } else { 429 }, "{from}: one network");
     }
     for other in ["2001:db8:1:3::1", "192.0.2.1", "192.0.2.2"] {
-        assert_eq!(look(other).await, 200, "{other} is somebody else");
+        assert_eq!(look(other).await, 200, "{other} is another client");
     }
     scene.stop().await;
 }
@@ -170,7 +170,7 @@ async fn only_what_renews_or_releases_is_beyond_the_limit_whatever_the_address_s
 }
 
 #[tokio::test]
-async fn a_session_of_files_counts_for_whoever_opened_it() {
+async fn a_file_session_counts_for_the_principal_that_opened_it() {
     let rules =
         RULES.to_owned() + "[[quota]]\nwho = [\"key:file-writer\"]\nrequests-per-second = 4\n";
     let scene = Scene::with(&rules, &NAMES, |_| {}).await;

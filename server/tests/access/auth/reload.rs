@@ -108,7 +108,7 @@ async fn a_bad_file_leaves_the_old_policy_and_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_loses_a_right_can_still_give_back() {
+async fn a_client_that_loses_a_right_can_still_release() {
     let scene = Scene::new().await;
     let held = scene.send("taker", "POST /v1/locks/x/acquire", acquire("o")).await.body;
     let proof = json!({"owner_id": "o", "lease_id": held["lease_id"], "fencing_token": held["fencing_token"]});

@@ -61,7 +61,7 @@ async fn a_key_that_was_revoked_is_refused_on_the_connection_it_was_good_on() {
     let (status, told) = line.look(X, &reader).await;
     assert!(status == 401 && told.contains("unknown API key"), "{told}");
     assert_eq!(line.look(X, &taker).await.0, 200, "another's counts");
-    assert_eq!(line.look(X, &[]).await.0, 401, "and none is nobody's");
+    assert_eq!(line.look(X, &[]).await.0, 401, "and no key is no principal");
     scene.stop().await;
 }
 
@@ -84,7 +84,7 @@ async fn a_right_that_was_taken_away_is_missed_on_the_same_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_differs_in_one_byte_or_stands_twice_is_looked_at_anew() {
+async fn a_changed_or_repeated_credential_is_checked_again() {
     let scene = Scene::new().await;
     let mut line = Line::open(&scene).await;
     let key = &scene.keys["taker"].text;
@@ -154,7 +154,7 @@ async fn a_token_counts_on_a_connection_as_long_as_it_counts_anywhere() {
     assert_eq!(other.look(X, &long).await.0, 200);
     // The issuer withdraws the key that signed the token.
     {
-        let mut keys = idp.keys.lock().expect("nobody panicked");
+        let mut keys = idp.keys.lock().expect("not poisoned");
         keys.clear();
         keys.insert("second".into(), Key::ec());
     }

@@ -37,7 +37,7 @@ async fn held(scene: &Scene, who: &str, of_files: &str) -> Held {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_takes_a_lock_from_another_principal_is_told_of() {
+async fn revoking_another_principals_lock_is_recorded() {
     let home = folder();
     let file = home.path().join("audit.log");
     let options = Options::new(&file);

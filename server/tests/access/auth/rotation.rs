@@ -49,18 +49,18 @@ async fn keys_are_for_what_they_are_for() {
         let scene = scene(&idp, &file).await;
         let (status, told) = scene.look(&token).await;
         assert_eq!(status, expected, "{change:?}: {told}");
-        assert_eq!(idp.n_jwks(), 0, "nobody was asked");
+        assert_eq!(idp.n_jwks(), 0, "no request was sent");
         scene.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_new_key_is_fetched_once_and_not_for_everybody_who_asks() {
+async fn a_new_key_is_fetched_once_for_all_clients() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp, "").await;
     assert_eq!(scene.look(&idp.token()).await.0, 200);
     let fetched = idp.n_jwks();
-    idp.keys.lock().expect("nobody panicked").insert("second".into(), Key::ec());
+    idp.keys.lock().expect("not poisoned").insert("second".into(), Key::ec());
     let new = idp.token_of("second", &idp.claims());
     assert_eq!(scene.look(&new).await.0, 401, "no sooner than ten seconds after the last time");
     assert_eq!(idp.n_jwks(), fetched);
@@ -88,9 +88,9 @@ async fn what_was_known_counts_while_the_issuer_is_down() {
     let mut claims = idp.claims();
     claims["jti"] = json!("another");
     assert_eq!(scene.look(&idp.token_of("first", &claims)).await.0, 200, "its keys are kept");
-    idp.keys.lock().expect("nobody panicked").insert("second".into(), Key::ec());
+    idp.keys.lock().expect("not poisoned").insert("second".into(), Key::ec());
     let answer = scene.by(&idp.token_of("second", &claims), LOOK, Value::Null).await;
-    assert_eq!(answer.status, 503, "nobody can tell: {answer:?}");
+    assert_eq!(answer.status, 503, "the provider is unavailable: {answer:?}");
     assert!(answer.headers.contains_key("retry-after"));
     idp.is_down.store(false, Relaxed);
     scene.local.advance_ms(10_000);
@@ -105,7 +105,7 @@ async fn a_key_that_was_withdrawn_is_noticed_also_by_what_is_remembered() {
     let token = idp.token();
     assert_eq!(scene.look(&token).await.0, 200);
     {
-        let mut keys = idp.keys.lock().expect("nobody panicked");
+        let mut keys = idp.keys.lock().expect("not poisoned");
         keys.clear();
         keys.insert("second".into(), Key::ec());
     }
@@ -169,7 +169,7 @@ async fn an_empty_key_set_withdraws_all_keys() {
     assert_eq!(scene.look(&token).await.0, 200);
     scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 1").await;
     let first = idp.key("first");
-    idp.keys.lock().expect("nobody panicked").clear();
+    idp.keys.lock().expect("not poisoned").clear();
     scene.local.advance_ms(300_000);
     let empty = "leasehold_issuer_fetches_total{issuer=\"oidc\",result=\"empty\"}";
     scene.until_counted(&format!("{empty} 1")).await;
@@ -182,7 +182,7 @@ async fn an_empty_key_set_withdraws_all_keys() {
         assert_eq!(status, 401, "all its keys are withdrawn: {why}");
     }
     scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 0").await;
-    idp.keys.lock().expect("nobody panicked").insert("first".into(), first);
+    idp.keys.lock().expect("not poisoned").insert("first".into(), first);
     scene.local.advance_ms(10_000);
     assert_eq!(scene.look(&another).await.0, 200, "it has keys again");
     scene.stop().await;
@@ -235,7 +235,7 @@ async fn keys_that_cannot_be_fetched_count_for_so_long_and_no_longer() {
     scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 0").await;
     for token in [&token, &another] {
         let (status, why) = scene.look(token).await;
-        assert_eq!(status, 503, "nobody can tell: {why}");
+        assert_eq!(status, 503, "the provider is unavailable: {why}");
     }
     idp.is_down.store(false, Relaxed);
     scene.local.advance_ms(10_000);
@@ -343,16 +343,16 @@ async fn scene_with_redis(idp: &Idp) -> Arc<Scene> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_goes_on_by_a_token_ends_with_the_key_that_signed_it() {
     let idp = Idp::start(Key::ec()).await;
-    idp.keys.lock().expect("nobody panicked").insert("second".into(), Key::ec());
+    idp.keys.lock().expect("not poisoned").insert("second".into(), Key::ec());
     let scene = scene_with_redis(&idp).await;
     let by_first = GoesOn::begin(&scene, &idp.token(), "a").await;
     let mut by_second = GoesOn::begin(&scene, &idp.token_of("second", &idp.claims()), "b").await;
-    idp.keys.lock().expect("nobody panicked").remove("first");
+    idp.keys.lock().expect("not poisoned").remove("first");
     scene.local.advance_ms(300_000);
     scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 1").await;
     by_first.has_ended().await;
     by_second.counts("b-2").await;
-    idp.keys.lock().expect("nobody panicked").clear();
+    idp.keys.lock().expect("not poisoned").clear();
     scene.local.advance_ms(300_000);
     scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 0").await;
     by_second.has_ended().await;

@@ -73,7 +73,7 @@ async fn streams_of_every_kind_count_together_and_one_key_has_a_share() {
                 Err(refused) => {
                     assert_eq!(n, 2, "{line}: {refused}");
                     assert!(
-                        refused.contains("2 allowed (principal-event-streams-max)"),
+                        refused.contains("limit: 2 (principal-event-streams-max)"),
                         "{refused}"
                     );
                 }
@@ -105,13 +105,13 @@ async fn a_quota_covers_bytes_and_streams() {
     assert_eq!(take("greedy", "a", 500).await.status, 200);
     let refused = take("greedy", "b", 500).await;
     assert_eq!(refused.status, 429, "{refused:?}");
-    let told = "too many bytes of this principal: 1000 allowed (quota in auth-file, line 45)";
+    let told = "too many bytes of this principal; limit: 1000 (quota in auth-file, line 45)";
     assert!(refused.text_of("error").starts_with(told), "{refused:?}");
     assert_eq!(take("greedy", "b", 100).await.status, 200);
     assert_eq!(take("modest", "c", 5000).await.status, 200);
     let _first = begin(&scene, "greedy", "GET /v1/events", "").await.expect("one is allowed");
     let refused = begin(&scene, "greedy", "GET /v1/events", "").await.expect_err("and no more");
-    let told = "too many event streams of this principal: 1 allowed (quota in auth-file, line 45)";
+    let told = "too many event streams of this principal; limit: 1 (quota in auth-file, line 45)";
     assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains(told), "{refused}");
     let _one = begin(&scene, "modest", "GET /v1/events", "").await.expect("it has no quota");
     let _two = begin(&scene, "modest", "GET /v1/events", "").await.expect("it has no quota");
@@ -344,7 +344,7 @@ async fn one_key_leaves_uploads_to_others() {
     scene.local.until("the upload has begun", has_begun).await;
     let refused = scene.send("file-writer", "POST /terraform/b", json!({"serial": 1})).await;
     assert_eq!(refused.status, 503, "{refused:?}");
-    let told = "by one principal or anonymous address: 1 allowed";
+    let told = "by one principal or anonymous address; limit: 1";
     assert!(refused.text.contains(told), "{refused:?}");
     assert_eq!(metric(&scene, "leasehold_limit_refusals_total{limit=\"uploads\"}").await, 1);
     let other = scene.send("other", "POST /terraform/c", json!({"serial": 1})).await;

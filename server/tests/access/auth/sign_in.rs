@@ -111,14 +111,14 @@ fn come_back(
     claims["at_hash"] = json!("x");
     change.iter().for_each(|(name, value)| claims[*name] = value.clone());
     let token = idp.token_of("first", &claims);
-    *idp.id_token.lock().expect("nobody panicked") = Some(token);
+    *idp.id_token.lock().expect("not poisoned") = Some(token);
     format!("/console/callback?code=c0de&state={}", told["state"])
 }
 
 const SESSION: &str = "__Host-leasehold";
 
 #[tokio::test]
-async fn somebody_signs_in_with_an_issuer_and_out_again() {
+async fn a_user_signs_in_with_an_issuer_and_out_again() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp).await;
     let mut browser = Browser::new(&scene);
@@ -145,7 +145,7 @@ async fn somebody_signs_in_with_an_issuer_and_out_again() {
     let session = browser.set.iter().find(|set| set.starts_with("__Host-leasehold=")).expect("one");
     assert!(session.ends_with("; Path=/; Max-Age=3600; Secure; HttpOnly; SameSite=Strict"));
     assert_eq!(browser.cookies.len(), 1, "what was known of the attempt is gone");
-    let form = idp.forms.lock().expect("nobody panicked")[0].clone();
+    let form = idp.forms.lock().expect("not poisoned")[0].clone();
     let verifier = form.split("code_verifier=").nth(1).expect("a verifier");
     let challenge = sha2::Digest::finalize(sha2::Digest::chain_update(
         <sha2::Sha256 as sha2::Digest>::new(),
@@ -176,7 +176,7 @@ async fn somebody_signs_in_with_an_issuer_and_out_again() {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_is_who_left_and_only_once() {
+async fn a_sign_in_is_completed_by_its_own_browser_and_only_once() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp).await;
     let refused = async |change: &[(&str, Value)], query: &str, status: u16| {
@@ -240,12 +240,12 @@ async fn an_issuer_that_does_not_answer_is_told_of_and_not_asked_for_ever() {
         statuses.push(browser.get("/console/sign-in?with=oidc").await.status);
     }
     assert_eq!(statuses, [503, 503, 503, 429, 429]);
-    assert_eq!(browser.get("/console/sign-in?with=nobody").await.status, 404);
+    assert_eq!(browser.get("/console/sign-in?with=absent").await.status, 404);
     scene.stop().await;
 }
 
 #[tokio::test]
-async fn somebody_signs_in_with_a_key_and_the_session_before_ends() {
+async fn signing_in_with_a_key_ends_the_previous_session() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp).await;
     let mut browser = Browser::new(&scene);
@@ -321,7 +321,7 @@ async fn a_cookie_counts_only_for_the_servers_own_pages() {
 }
 
 #[tokio::test]
-async fn cookies_are_for_connections_nobody_listens_to() {
+async fn cookies_are_only_for_private_connections() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp).await;
     let mut browser = Browser::new(&scene);
@@ -407,7 +407,7 @@ async fn a_session_ends_with_its_time_and_with_what_it_was_opened_by() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_waits_for_ends_when_they_sign_out() {
+async fn signing_out_ends_pending_waits() {
     let idp = Idp::start(Key::ec()).await;
     let scene = scene(&idp).await;
     assert_eq!(scene.send("other", "POST /v1/locks/x/acquire", acquire("o")).await.status, 200);
@@ -420,7 +420,7 @@ async fn what_somebody_waits_for_ends_when_they_sign_out() {
     let leaving = async {
         scene
             .local
-            .until("somebody waits", async |_| {
+            .until("a client waits", async |_| {
                 let lock = scene.send("admin", "GET /v1/locks/x", Value::Null).await;
                 lock.body["n_waiting"] == 1
             })

@@ -14,7 +14,7 @@ locks = ["a"]
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_for_several_locks_is_ended_by_whoever_may_on_each() {
+async fn a_group_wait_is_ended_only_with_the_right_on_each_lock() {
     let scene = Scene::with(&format!("{RULES}{HALF}"), &NAMES, |_| {}).await;
     let hold = json!({"owner_id": "o", "ttl_ms": 600_000});
     for lock in ["a", "b"] {

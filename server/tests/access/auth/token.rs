@@ -120,18 +120,18 @@ fn wrong_claims(idp: &Idp) -> Vec<(&'static str, Value)> {
     };
     vec![
         ("has expired", with("exp", json!(NOW - 31))),
-        ("does not say when it expires", without("exp")),
+        ("has no expiry time", without("exp")),
         ("is not a number of seconds", with("exp", json!("tomorrow"))),
         ("is not a number of seconds", with("exp", json!(1e300))),
         ("is not valid yet", with("nbf", json!(NOW + 31))),
-        ("issuer that is not known", with("iss", json!("https://evil.example"))),
-        ("issuer that is not known", with("iss", json!([idp.url()]))),
-        ("issuer that is not known", without("iss")),
-        ("for somebody else", with("aud", json!("other"))),
-        ("for somebody else", with("aud", json!(["other"]))),
-        ("for somebody else", with("aud", json!([["leasehold"]]))),
-        ("for somebody else", with("aud", json!(["leasehold", 1]))),
-        ("for somebody else", without("aud")),
+        ("an unknown issuer", with("iss", json!("https://evil.example"))),
+        ("an unknown issuer", with("iss", json!([idp.url()]))),
+        ("an unknown issuer", without("iss")),
+        ("for another audience", with("aud", json!("other"))),
+        ("for another audience", with("aud", json!(["other"]))),
+        ("for another audience", with("aud", json!([["leasehold"]]))),
+        ("for another audience", with("aud", json!(["leasehold", 1]))),
+        ("for another audience", without("aud")),
         ("sub is missing", without("sub")),
         ("sub is missing", with("sub", json!(""))),
         ("sub is missing", with("sub", json!(7))),
@@ -208,17 +208,17 @@ fn forged(idp: &Idp, good: &str) -> Vec<(&'static str, String)> {
         ("algorithm is not allowed", confused),
         ("algorithm is not allowed", header(json!({"alg": "RS384"}))),
         ("signature is wrong", header(json!({"alg": "ES256"}))),
-        ("not its to say", header(json!({"crit": ["x"]}))),
-        ("not its to say", header(json!({"jku": "https://evil.example/jwks"}))),
-        ("not its to say", header(json!({"jwk": key.jwk("first")}))),
-        ("not its to say", header(json!({"x5u": "https://evil.example"}))),
-        ("not its to say", header(json!({"cty": "JWT"}))),
-        ("not its to say", header(json!({"zip": "DEF"}))),
-        ("of another kind", header(json!({"typ": "logout+jwt"}))),
+        ("a forbidden parameter", header(json!({"crit": ["x"]}))),
+        ("a forbidden parameter", header(json!({"jku": "https://evil.example/jwks"}))),
+        ("a forbidden parameter", header(json!({"jwk": key.jwk("first")}))),
+        ("a forbidden parameter", header(json!({"x5u": "https://evil.example"}))),
+        ("a forbidden parameter", header(json!({"cty": "JWT"}))),
+        ("a forbidden parameter", header(json!({"zip": "DEF"}))),
+        ("the wrong type", header(json!({"typ": "logout+jwt"}))),
         ("kid is not a string", header(json!({"kid": 1}))),
-        ("a key that is not known", header(json!({"kid": "../../first"}))),
-        ("a claim stands twice", key.token(head, &doubled)),
-        ("a claim stands twice", key.token(head, &nested)),
+        ("an unknown key", header(json!({"kid": "../../first"}))),
+        ("a claim appears twice", key.token(head, &doubled)),
+        ("a claim appears twice", key.token(head, &nested)),
         ("header is not a JSON object", key.token(r#"{"alg":"RS256","alg":"none"}"#, &claims)),
         ("header is not a JSON object", key.token("[]", &claims)),
         ("not a JSON object", key.token(head, "\"alice\"")),
@@ -273,7 +273,7 @@ async fn waits_and_streams_end_with_the_token() {
     let ending = async {
         scene
             .local
-            .until("somebody waits and follows", async |_| {
+            .until("a client waits and follows", async |_| {
                 let lock = scene.send("admin", LOOK, Value::Null).await;
                 let metrics = scene.send("admin", "GET /metrics", Value::Null).await.text;
                 let follows = metrics.lines().any(|line| line == "leasehold_event_streams 1");

@@ -69,7 +69,7 @@ async fn a_wait_that_could_be_come_back_to_ends_too() {
         );
         assert!(changed.elapsed() < Duration::from_secs(30), "{change:?}: {:?}", changed.elapsed());
         assert_eq!((one.status, all.status), (change.status(), change.status()), "{change:?}");
-        assert_eq!(n_waiting(&scene, "x").await, 0, "{change:?}: nobody keeps a place");
+        assert_eq!(n_waiting(&scene, "x").await, 0, "{change:?}: no place is kept");
         assert_eq!(n_waiting(&scene, "y").await, 0, "{change:?}");
         scene.stop().await;
     }
@@ -167,7 +167,7 @@ async fn a_claim_waits_no_longer_than_the_token_it_was_made_with() {
     scene.local.advance_ms(59_000);
     assert_eq!(status_of(&scene, &short).await, "waiting");
     scene.local.advance_ms(1_000);
-    assert_eq!(status_of(&scene, &short).await, "expired", "nobody had to be connected");
+    assert_eq!(status_of(&scene, &short).await, "expired", "no connection was needed");
     assert_eq!(status_of(&scene, &long).await, "waiting");
     scene.stop().await;
 }
@@ -199,7 +199,7 @@ async fn a_claim_is_over_when_its_group_may_no_more() {
         })
         .await;
     let operates = claim_by(&scene, &both, "x").await;
-    std::fs::write(scene.file("auth.toml"), with("oidc:nobody")).expect("a file");
+    std::fs::write(scene.file("auth.toml"), with("oidc:absent")).expect("a file");
     scene.local.server.reload();
     scene.local.until("it has ended", async |_| status_of(&scene, &pays).await == "revoked").await;
     assert_eq!(status_of(&scene, &operates).await, "waiting", "by another group it may");

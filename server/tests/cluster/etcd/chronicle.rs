@@ -5,12 +5,19 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use leasehold_engine::Error;
-use leasehold_store::etcd::Snapshots;
 use leasehold_store::history::{History, Page, Query};
+use leasehold_store::shared::Snapshots;
 
 use crate::etcd::world::{Node, World, wait_until};
 
-impl Node {
+/// What a node has recorded.
+trait Recorded {
+    fn history(&self) -> Page;
+    fn locks(&self) -> Vec<String>;
+    fn audit(&self, word: &str) -> usize;
+}
+
+impl Recorded for Node {
     fn history(&self) -> Page {
         History::of(self.folder.path()).find(&Query::default(), None, 1000).expect("a page")
     }
@@ -88,7 +95,8 @@ fn what_a_node_did_not_see_is_a_gap_and_said_to_be_one() {
 #[test]
 fn what_was_durable_and_could_not_be_told_is_in_the_audit_of_who_wrote_it() {
     // With such a long tick, nothing else is written during the test.
-    let world = World { tick: Duration::from_secs(600), ..World::new() };
+    let mut world = World::new();
+    world.tick = Duration::from_secs(600);
     let first = world.node("n1");
     first.leads();
     let second = world.node("n2");
@@ -102,7 +110,7 @@ fn what_was_durable_and_could_not_be_told_is_in_the_audit_of_who_wrote_it() {
         cut.is_cut.store(true, SeqCst);
         second.leads();
         cut.n_unanswered.store(0, SeqCst);
-        assert_eq!(first.audit("\"late\""), 0, "nobody knew");
+        assert_eq!(first.audit("\"late\""), 0, "no record of it");
         cut.is_cut.store(false, SeqCst);
         let told = asking.join().expect("no panic");
         assert!(matches!(told, Err(Error::Unknown) | Ok(_)), "{told:?}");

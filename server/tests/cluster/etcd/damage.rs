@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use leasehold_base::clock::SystemClock;
 use leasehold_store as store;
-use leasehold_store::etcd::{Snapshots, check};
+use leasehold_store::shared::{Snapshots, check};
 use leasehold_testkit::folder;
 
-use crate::etcd::world::{Node, PREFIX, World, wait_until};
+use crate::etcd::world::{Node, World, wait_until};
 
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
@@ -17,12 +17,12 @@ impl World {
     }
 
     fn is_sound(&self) -> bool {
-        check(&self.remote(), PREFIX, &SystemClock::new()).is_ok()
+        check(&*self.connect(), &SystemClock::new()).is_ok()
     }
 }
 
 #[test]
-fn a_record_that_is_lost_stops_nobody_who_leads() {
+fn a_lost_record_does_not_stop_a_leader() {
     let mut world = World::new();
     let never = Snapshots::every(u64::MAX);
     world.snapshots = never;
@@ -46,7 +46,7 @@ fn a_record_that_is_lost_stops_nobody_who_leads() {
 }
 
 #[test]
-fn whoever_leads_counts_what_is_in_etcd_and_puts_back_what_is_lost() {
+fn a_leader_counts_the_keys_in_etcd_and_rewrites_lost_ones() {
     let mut world = World::new();
     world.snapshots = Snapshots { check_every: CHECK_EVERY, ..Snapshots::every(u64::MAX) };
     let first = world.node("n1");

@@ -5,8 +5,9 @@ use std::time::Duration;
 use leasehold_core::{LockKey, Revoke, Target};
 use leasehold_engine::Error;
 use leasehold_etcd::{Error as EtcdError, Kind, Op, RangeRequest, Txn};
-use leasehold_store::etcd::{Cluster, Watching};
-use leasehold_testkit::{Etcd, EtcdOptions};
+use leasehold_store::etcd::Cluster;
+use leasehold_store::shared::Watching;
+use leasehold_testkit::{Etcd, EtcdOptions, Signal};
 
 use crate::etcd::world::{Node, World, wait_until};
 
@@ -19,7 +20,9 @@ fn small(believed: u64) -> World {
     let quota = format!("--quota-backend-bytes={QUOTA}");
     let options = EtcdOptions { flags: &[&quota], ..EtcdOptions::default() };
     let watching = Watching { quota: believed, every: Duration::from_millis(50) };
-    World { watching: Some(watching), ..World::on(Etcd::cluster(1, &options)) }
+    let mut world = World::on(Etcd::cluster(1, &options));
+    world.watching = Some(watching);
+    world
 }
 
 impl World {
@@ -69,7 +72,7 @@ fn give_back(node: &Node, lock: &str) -> Result<bool, Error> {
 }
 
 #[test]
-fn nothing_more_is_granted_before_etcd_is_full_and_what_is_held_can_be_given_back() {
+fn no_lock_is_granted_before_etcd_is_full_and_held_locks_can_be_released() {
     let world = small(QUOTA);
     let node = world.node("n1");
     node.leads();
@@ -128,12 +131,12 @@ fn nothing_more_is_granted_while_the_file_of_etcd_is_nearly_as_large_as_it_may_b
 
 #[test]
 fn a_member_that_does_not_answer_is_counted() {
-    let mut world = small(QUOTA);
+    let world = small(QUOTA);
     let node = world.node("n1");
     let n_silent = |n: u64| node.handle.health().room().n_silent == n;
     wait_until("all answer", || node.handle.health().room().quota > 0 && n_silent(0));
-    world.etcd.kill(0);
+    world.etcd.signal(0, Signal::STOP);
     wait_until("one does not", || n_silent(1));
-    world.etcd.restart(0);
+    world.etcd.signal(0, Signal::CONT);
     wait_until("it answers again", || n_silent(0));
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use leasehold_base::clock::SystemClock;
 use leasehold_core::Token;
-use leasehold_store::etcd::{self, Checked};
+use leasehold_store::shared::{self, Checked};
 use leasehold_store::{self as store, sqlite};
 use leasehold_testkit::{TempDir, folder};
 
@@ -15,7 +15,7 @@ const RAISE: u64 = 1 << 40;
 
 impl World {
     fn check(&self) -> Result<Checked, store::Error> {
-        etcd::check(&self.remote(), PREFIX, &SystemClock::new())
+        shared::check(&*self.connect(), &SystemClock::new())
     }
 
     fn back_up(&self, target: &Path) {
@@ -24,7 +24,7 @@ impl World {
     }
 
     fn restore(&self, backup: &Path) -> Result<(), store::Error> {
-        etcd::restore(&self.remote(), PREFIX, sqlite::read_backup(backup)?)
+        shared::restore(&*self.connect(), sqlite::read_backup(backup)?)
     }
 
     fn has(&self, key: &str) -> bool {
@@ -55,7 +55,7 @@ fn a_backup_is_the_way_out_of_a_store_that_was_put_back() {
     let seq: u64 = head.split([':', ',']).nth(1).and_then(|seq| seq.parse().ok()).expect("a head");
     assert!(first.take("later", "a").expect("an answer"));
     let generation = first.handle.generation();
-    let refused = world.restore(&backup).expect_err("somebody leads");
+    let refused = world.restore(&backup).expect_err("a server leads");
     assert!(refused.to_string().contains("n1 leads"), "{refused}");
     let n1 = first.stop();
     world.put_back(&head, seq + 1);
@@ -70,7 +70,7 @@ fn a_backup_is_the_way_out_of_a_store_that_was_put_back() {
     assert_eq!(follower.holder("db"), Ok(None), "whatever was held has ended");
     assert!(follower.take("db", "b").expect("an answer"));
     assert!(token(&follower, "db") > RAISE);
-    assert!(!world.has("rewound"), "nobody found anything wrong with it");
+    assert!(!world.has("rewound"), "no server found a problem");
     follower.stop();
     world.check().expect("a sound store");
 }
@@ -130,7 +130,10 @@ fn a_backup_is_restored_where_nothing_is_and_not_over_another_store() {
     node.stop();
     world.back_up(&backup);
     let refused = other.restore(&backup).expect_err("another store");
-    assert!(refused.to_string().contains("another one than the backup"), "{refused}");
+    assert!(
+        refused.to_string().contains("not the one that the backup was taken from"),
+        "{refused}"
+    );
     other.etcd.ctl(&["del", "--prefix", "/test/"]);
     other.restore(&backup).expect("a restored store");
     let node = other.node("n1");
@@ -165,15 +168,15 @@ fn who_remembers_a_store_that_is_gone_asks_for_a_backup() {
     let seq = world.check().expect("sound").whole.place.seq;
     world.etcd.ctl(&["del", "/test/head"]);
     let Err(why) = world.check() else { panic!("it has no head") };
-    assert!(why.to_string().contains("gone from etcd: restore a backup"), "{why}");
+    assert!(why.to_string().contains("missing from etcd; restore a backup"), "{why}");
     world.etcd.ctl(&["del", "--prefix", "/test/"]);
     let why = start();
-    assert!(why.contains(&format!("up to record {seq}: restore a backup")), "{why}");
+    assert!(why.contains(&format!("up to record {seq}; restore a backup")), "{why}");
     assert!(!why.contains("leasehold init"), "{why}");
     // An operator creates a new store nevertheless.
-    etcd::init(&world.remote(), PREFIX).expect("a new store");
+    shared::init(&*world.connect()).expect("a new store");
     let why = start();
-    assert!(why.contains("belongs to a node of another store"), "{why}");
+    assert!(why.contains("belongs to another store"), "{why}");
     assert!(why.contains("restore a backup of the other one"), "{why}");
     world.etcd.ctl(&["del", "--prefix", "/test/"]);
     world.restore(&backup).expect("a restored store");
@@ -218,14 +221,14 @@ fn a_restore_under_followers_is_seen_by_all_of_them() {
     others
         .iter()
         .for_each(|node| node.link.is_cut.store(true, std::sync::atomic::Ordering::SeqCst));
-    wait_until("nobody leads", || !world.has("leader"));
+    wait_until("no server leads", || !world.has("leader"));
     world.restore(&backup).expect("a restored store");
     first.link.is_cut.store(false, std::sync::atomic::Ordering::SeqCst);
     others
         .iter()
         .for_each(|node| node.link.is_cut.store(false, std::sync::atomic::Ordering::SeqCst));
     let nodes = || others.iter().chain([&first]);
-    wait_until("somebody leads", || nodes().any(|node| !node.handle.is_following()));
+    wait_until("a server leads", || nodes().any(|node| !node.handle.is_following()));
     let generation = world.check().expect("sound").whole.generation;
     wait_until("all have seen it", || nodes().all(|node| node.handle.generation() == generation));
     assert!(!world.has("rewound"));

@@ -38,11 +38,11 @@ async fn doors_that_keep_content_are_off_and_say_why() {
                 why.contains(&format!("the dialect {dialect} is off")),
                 "{method} {path}: {why}"
             );
-            assert!(why.contains("share a store (--store)"), "{method} {path}: {why}");
+            assert!(why.contains("one server of the cluster (--store)"), "{method} {path}: {why}");
         }
     }
-    let nobodys = ask(&leader, "GET", "/nosuch").await.text;
-    assert!(nobodys.contains("no such path. If a file was meant: the dialect files"), "{nobodys}");
+    let unknown = ask(&leader, "GET", "/nosuch").await.text;
+    assert!(unknown.contains("no such path. If a file was meant: the dialect files"), "{unknown}");
     let locks = leader.client.get("/v1/locks").await;
     assert_eq!(locks.get("locks"), &json!([]), "nothing was locked");
 }

@@ -97,7 +97,7 @@ async fn every_server_of_a_cluster_says_which_leases_outlast_a_leader_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_could_not_deliver_is_given_back() {
+async fn an_undelivered_grant_is_released() {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
     let mut peer = Peer::of(&world).await;
@@ -120,7 +120,7 @@ async fn what_a_server_could_not_deliver_is_given_back() {
 /// The connection broke before the response arrived. The follower reports this later on a new connection, and the
 /// leader releases the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_answer_granted_that_was_lost_between_servers_is_given_back() {
+async fn a_grant_lost_between_servers_is_released() {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
     let mut peer = Peer::of(&world).await;
@@ -383,7 +383,7 @@ namespaces = ["default"]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn identity_rules_and_audit_hold_at_the_leader_for_whoever_asks_a_follower() {
+async fn identity_rules_and_audit_hold_at_the_leader_for_clients_of_a_follower() {
     let world = World::new().await;
     let files = leasehold_testkit::folder();
     let (auth, key) = policy(files.path());

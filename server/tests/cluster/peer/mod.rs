@@ -30,7 +30,7 @@ fn holds(is_so: bool, was: &dyn std::fmt::Debug) -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_asks_a_follower_is_answered_by_the_leader() {
+async fn requests_to_a_follower_are_answered_by_the_leader() {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
     let taken = follower.client.acquire("db", "a", 60_000, json!({})).await;

@@ -53,16 +53,14 @@ async fn every_server_shows_who_leads_who_follows_and_what_an_operator_did() {
                 assert!(row.contains(part), "{part}: {row}");
             }
         }
-        for part in
-            ["<dt>Epoch</dt><dd>1 ", "<dt>Format of the store</dt><dd>1</dd>", "Last record"]
-        {
+        for part in ["<dt>Epoch</dt><dd>1 ", "<dt>Store format</dt><dd>1</dd>", "Last record"] {
             shows(asked, part).await;
         }
     }
     world.etcd.ctl(&["put", "/test/drain/n2", "drain"]);
     row(&leader, "n2", "drained").await;
     world.etcd.ctl(&["put", "/test/pause", "paused"]);
-    shows(&leader, "Paused: no server takes the lead").await;
+    shows(&leader, "Paused: no server can become leader").await;
     world.etcd.ctl(&["del", "/test/pause"]);
     // One server reports how long ago it last read a record. The other has a version that does not report it.
     for (behind, shown) in [(r#","behind_s":65"#, "1 record, 1 min 05 s"), ("", ">1 record</td>")] {
@@ -76,7 +74,7 @@ async fn every_server_shows_who_leads_who_follows_and_what_an_operator_did() {
     world.etcd.ctl(&["del", "/test/node/n7"]);
     follower.server.stop().await.expect("a good end");
     let gone = row(&leader, "n2", "<span>not there</span>").await;
-    assert!(!gone.contains("record"), "nobody knows how far it is: {gone}");
+    assert!(!gone.contains("record"), "its progress is unknown: {gone}");
     let counted = leader.client.get("/metrics").await.text;
     let value = |metric: &str| {
         let line = counted.lines().find_map(|line| line.strip_prefix(metric));

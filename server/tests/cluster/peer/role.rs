@@ -65,13 +65,13 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
     leader.server.stop().await.expect("a good end");
     follower.until("/leaderz", 200).await;
     // The leader key names a server that is unreachable.
-    let nobody = json!({"nonce": "0", "node": "n9", "address": "http://n9", "version": "1",
+    let absent = json!({"nonce": "0", "node": "n9", "address": "http://n9", "version": "1",
         "peer": "127.0.0.1:9", "peer_key": "k"});
-    world.etcd.ctl(&["put", "/test/leader", &nobody.to_string()]);
+    world.etcd.ctl(&["put", "/test/leader", &absent.to_string()]);
     follower.until("/leaderz", 503).await;
     let ready = follower.client.get("/readyz").await;
     assert_eq!(ready.status, 503);
-    assert!(ready.text_of("error").contains("cannot reach one that leads"), "{ready:?}");
+    assert!(ready.text_of("error").contains("cannot reach a leader"), "{ready:?}");
     assert_eq!(follower.client.get("/livez").await.status, 200);
     let began = Instant::now();
     let look = |accept: &'static str| {
@@ -91,7 +91,7 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
     let page = page.expect("an answer");
     assert_eq!(page.status, 503);
     assert_eq!(page.headers.get("retry-after").expect("when"), "3");
-    for part in ["No server leads at present", "content=\"3;url=/console/cluster\""] {
+    for part in ["The cluster has no leader", "content=\"3;url=/console/cluster\""] {
         assert!(page.text.contains(part), "{part}: {}", page.text);
     }
     assert_eq!(program.expect("an answer").text_of("code"), "BUSY");
@@ -123,7 +123,7 @@ async fn two_servers_of_one_name_are_one_too_many() {
         panic!("the name is taken");
     };
     let why = why.to_string();
-    assert!(why.contains("another server is called n1"), "{why}");
+    assert!(why.contains("another server has the name n1"), "{why}");
     assert!(why.contains(&first.address.to_string()), "{why}");
     // A server with this name can start again immediately, even after a crash.
     first.server.stop().await.expect("a good end");
@@ -140,7 +140,7 @@ async fn servers_that_come_by_the_network_need_a_secret() {
     let cluster = settings.cluster.as_mut().expect("it is shared");
     cluster.peer_listen = Some("0.0.0.0:0".parse().expect("an address"));
     let refused = world.start(settings).await.err().expect("no secret");
-    assert!(refused.to_string().contains("--peer-secret-file: is required"), "{refused}");
+    assert!(refused.to_string().contains("--peer-secret-file is required"), "{refused}");
     let file = leasehold_testkit::folder();
     let secret = file.path().join("secret");
     for (text, words) in [("short", "16 or more"), ("with a space in the middle", "no spaces")] {

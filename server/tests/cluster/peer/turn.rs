@@ -14,7 +14,7 @@ const SEE_OFF: Duration = Duration::from_secs(1);
 /// No request fails because the leader stops: neither at the stopping server, while it is still there, nor at the
 /// others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
+async fn a_leader_that_stops_hands_over_and_no_request_is_refused() {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
     let kept = leader.client.acquire("kept", "a", 60_000, json!({})).await;
@@ -68,7 +68,7 @@ async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
 
 /// To the other servers it looks as if the leader had crashed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_while_nobody_leads_is_held_until_somebody_does() {
+async fn requests_without_a_leader_are_held_until_there_is_one() {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
     // The leader key is deleted. Either server can become the next leader.

@@ -90,7 +90,7 @@ async fn only_so_many_files_are_sent_at_once_in_every_protocol() {
         let asked = local.client.send_with(Method::GET, path, &session, "");
         let refused = asked.await.unwrap();
         assert_eq!((refused.status, &refused.headers["retry-after"]), (503, &"1".parse().unwrap()));
-        assert!(refused.text.contains("2 allowed (downloads-max)"), "{path}: {refused:?}");
+        assert!(refused.text.contains("limit: 2 (downloads-max)"), "{path}: {refused:?}");
     }
     let refusals = "leasehold_limit_refusals_total{limit=\"downloads-max\"}";
     assert_eq!(metric(&local, refusals).await, paths.len() as u64);
@@ -113,7 +113,7 @@ async fn one_address_has_a_share_of_downloads() {
     let _first = Slow::connect(&local).await.get("/dav/f").await;
     let refused = local.client.get("/dav/f").await;
     assert_eq!(refused.status, 429, "{refused:?}");
-    assert!(refused.text.contains("1 allowed (principal-downloads-max)"), "{refused:?}");
+    assert!(refused.text.contains("limit: 1 (principal-downloads-max)"), "{refused:?}");
 }
 
 /// An exempt address can use all uploads. Any other address can use only its share.

@@ -69,7 +69,7 @@ async fn ended_claims_are_forgotten_oldest_first() {
 
 /// A client cannot get a second quota by using another `owner_id`.
 #[tokio::test]
-async fn whoever_comes_from_one_address_is_counted_as_one() {
+async fn connections_from_one_address_count_as_one_client() {
     let limits = Limits { principal_leases_max: 3, principal_sessions_max: 2, ..Limits::default() };
     let local = with_limits(limits).await;
     for n in 0..3 {

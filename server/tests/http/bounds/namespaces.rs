@@ -20,7 +20,7 @@ async fn release(local: &Local, namespace: &str, held: &leasehold_testkit::Respo
 
 /// 10,000 acquires with a ttl of 1 ms in new namespaces once made every dialect answer 429 forever.
 #[tokio::test]
-async fn namespaces_that_nobody_uses_make_room() {
+async fn unused_namespaces_are_removed_for_new_ones() {
     let limits = Limits { namespaces_max: 20, ..Limits::default() };
     let local = with_limits(limits).await;
     for n in 0..50 {

@@ -61,17 +61,17 @@ pub(crate) fn dropped_answers() -> Outcome {
         assert!(is_held(), "{asked}: it is the client's to be");
         drop(answer);
         if is_held() {
-            return Err(format!("{asked}: nobody was told of it, and it is held"));
+            return Err(format!("{asked}: the grant was not delivered, and it is held"));
         }
         assert!(told(&bare, &asked).0 < 300, "{asked}: it can be had again");
         if !is_held() {
-            return Err(format!("{asked}: its client was told of it, and it is given back"));
+            return Err(format!("{asked}: the grant was delivered, and it is released"));
         }
     }
     Ok(())
 }
 
 #[test]
-fn a_grant_is_given_back_if_its_answer_is_dropped() {
+fn a_grant_is_released_if_its_answer_is_dropped() {
     dropped_answers().unwrap();
 }

@@ -68,5 +68,5 @@ async fn until_alone(local: &Local) -> Outcome {
         let metrics = local.client.get("/metrics").await.text;
         metrics.lines().any(|line| line == "leasehold_connections 1")
     };
-    until("everybody else is gone", is_alone).await
+    until("all other clients are gone", is_alone).await
 }

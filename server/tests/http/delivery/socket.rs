@@ -162,7 +162,7 @@ pub(crate) async fn gone_after_the_answer(way: Way, version: Version) -> Outcome
     }
     until_alone(local).await?;
     if !is_held(local, "db").await {
-        return Err(format!("{way:?}, {version:?}: given back though its client knows of it"));
+        return Err(format!("{way:?}, {version:?}: released although its client knows of it"));
     }
     local.advance_ms(crate::delivery::TTL_MS);
     until("it has expired", async || !is_held(local, "db").await).await
@@ -218,10 +218,9 @@ pub(crate) async fn stuck_on_http1(way: Way, size: usize) -> Outcome {
         let is_last = group == n - 1;
         for member in [0, size / 2, size - 1] {
             if is_last {
-                until("the last is given back", async || !fate(local, group, member).await.1)
-                    .await?;
+                until("the last is released", async || !fate(local, group, member).await.1).await?;
             } else if !fate(local, group, member).await.1 {
-                return Err(format!("group {group} of {n} was told, and is given back"));
+                return Err(format!("group {group} of {n} was delivered, and is released"));
             }
         }
     }
@@ -262,7 +261,7 @@ pub(crate) async fn stuck_on_http2(way: Way) -> Outcome {
     drop(client.send("POST", "/v1/locks/db/acquire", wanted("a", 0).to_string()));
     until("it is granted", async || is_held(local, "db").await).await?;
     client.break_off();
-    until("it is given back", async || !is_held(local, "db").await).await
+    until("it is released", async || !is_held(local, "db").await).await
 }
 
 /// Returns every combination of transport and protocol version.
@@ -271,7 +270,7 @@ fn all() -> impl Iterator<Item = (Way, Version)> {
 }
 
 #[tokio::test]
-async fn a_grant_is_given_back_if_its_client_is_gone_before_the_answer_is_written() {
+async fn a_grant_is_released_if_its_client_is_gone_before_the_answer_is_written() {
     for (way, version) in all() {
         gone_before_the_answer(way, version).await.unwrap();
     }
@@ -285,14 +284,14 @@ async fn a_grant_is_kept_if_its_client_goes_after_the_answer() {
 }
 
 #[tokio::test]
-async fn a_grant_in_an_answer_that_was_written_in_part_is_given_back_whole() {
+async fn a_grant_in_a_partly_written_answer_is_released_whole() {
     for (way, size) in WAYS.into_iter().flat_map(|way| GROUPS.map(|size| (way, size))) {
         stuck_on_http1(way, size).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_grant_behind_answers_that_nobody_reads_is_given_back() {
+async fn a_grant_behind_unread_answers_is_released() {
     for way in WAYS {
         stuck_on_http2(way).await.unwrap();
     }

@@ -27,7 +27,8 @@ fn what_was_asked_for_together_is_told_whole() {
 }
 
 pub(crate) fn told_whole() -> Outcome {
-    let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+    let (clock, metrics) =
+        (Arc::new(FakeClock::default()), Arc::new(Metrics::new(leasehold_server::dialect::NAMES)));
     let store = Box::new(MemoryStore::default());
     let (mut engine, handle) =
         Stepped::start(Options::default(), store, clock, metrics.engine.clone()).expect("a start");
@@ -59,7 +60,7 @@ pub(crate) fn told_whole() -> Outcome {
     engine.turn();
     let read = ReadLock { key: LockKey::new("default", "a"), n_queue_max: 0 };
     let view = ask(&mut engine, &handle, read).expect("a lock");
-    if view.holders.is_empty() { Ok(()) } else { Err("the rest was not given back".into()) }
+    if view.holders.is_empty() { Ok(()) } else { Err("the rest was not released".into()) }
 }
 
 fn ask<A: Ask>(engine: &mut Stepped, handle: &EngineHandle, question: A) -> A::Answer {

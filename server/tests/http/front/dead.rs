@@ -79,7 +79,7 @@ async fn connect_http2(address: SocketAddr) -> SendRequest<Full<Bytes>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_hundred_dead_waiters_in_front_hold_nobody_up() {
+async fn five_hundred_dead_waiters_in_front_delay_no_other_client() {
     let local = Local::ephemeral().await;
     let held = local.client.acquire("db", "holder", 60_000, json!({})).await;
     let http2 = connect_http2(local.address).await;

@@ -219,7 +219,7 @@ async fn an_upload_over_http2_in_the_reserve_is_reset_with_its_response() {
 }
 
 #[tokio::test]
-async fn whoever_asks_before_sending_is_refused_without_being_told_to_send() {
+async fn an_expect_100_continue_request_is_refused_without_its_body() {
     let local = Local::ephemeral().await;
     for (status, head) in refused(&local).await {
         let mut raw = Raw::connect(local.address).await;

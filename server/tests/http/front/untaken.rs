@@ -110,7 +110,7 @@ async fn large_responses_that_are_not_taken_count_by_their_bytes() {
     }
     let refused = local.client.get("/v1/locks/big").await;
     assert_eq!((refused.status, refused.text_of("code").as_str()), (503, "OVERLOADED"));
-    assert!(refused.text_of("error").contains("300000 bytes allowed (answers-bytes-max)"));
+    assert!(refused.text_of("error").contains("limit: 300000 bytes (answers-bytes-max)"));
     drop((untaken, sender));
     connection.abort();
     let is_free = async |client: &Client| {

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use crate::transport::{World, ask, status};
 
 #[tokio::test]
-async fn it_answers_metrics_and_health_to_everybody_and_nothing_else() {
+async fn it_serves_only_metrics_and_health_without_authentication() {
     let world = World::with(|settings, folder| {
         let auth = folder.join("auth.toml");
         std::fs::write(&auth, "version = 1\n").unwrap();
@@ -39,6 +39,6 @@ async fn it_answers_metrics_and_health_to_everybody_and_nothing_else() {
     assert!(status(&answer) == 404 && answer.contains("only /metrics"), "{answer}");
     let wrong = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer lh_a_b\r\n\r\n";
     let mut stream = TcpStream::connect(address).await.unwrap();
-    assert_eq!(status(&ask(&mut stream, wrong).await), 200, "nobody is asked");
+    assert_eq!(status(&ask(&mut stream, wrong).await), 200, "no authentication");
     world.local.stop().await;
 }

@@ -101,7 +101,7 @@ async fn a_certificate_and_a_key_are_two_principals() {
     let clients = Clients::new("principal = \"dns\"").await;
     let client = clients.ca.issue(&["dns:web-1"]);
     let key = clients.key.text.clone();
-    assert_eq!(clients.ask(None, &look(None)).await, Ok(401), "no certificate: nobody");
+    assert_eq!(clients.ask(None, &look(None)).await, Ok(401), "no certificate, no principal");
     assert_eq!(clients.ask(None, &look(Some(&key))).await, Ok(200), "a key is enough");
     assert_eq!(clients.ask(Some(&client), &look(None)).await, Ok(200));
     assert_eq!(clients.ask(Some(&client), &look(Some(&key))).await, Ok(401));
@@ -162,7 +162,7 @@ async fn another_ca_closes_the_connections_of_the_old_one_and_ends_their_waits()
     other.write(world.folder.path(), "clients.pem");
     world.local.server.reload();
     let answer = tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap();
-    assert!(status(&answer) == 401 && answer.contains("not trusted any more"), "{answer}");
+    assert!(status(&answer) == 401 && answer.contains("no longer trusted"), "{answer}");
     n_waiting(&clients, 0).await;
     let ended = tokio::time::timeout(PATIENCE, async {
         // The connection ends, whatever the client sends.
@@ -217,7 +217,7 @@ async fn another_ca_ends_no_wait_of_those_who_showed_no_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_waits_by_a_key_behind_a_certificate_of_another_ca_is_told_so() {
+async fn a_waiter_with_a_key_and_a_certificate_of_another_ca_is_refused() {
     let clients = Clients::new("principal = \"none\"").await;
     let Clients { world, ca, key } = &clients;
     let header = format!("Authorization: Bearer {}\r\n", key.text);
@@ -235,13 +235,13 @@ async fn whoever_waits_by_a_key_behind_a_certificate_of_another_ca_is_told_so() 
     Ca::new("new clients").write(world.folder.path(), "clients.pem");
     world.local.server.reload();
     let answer = tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap();
-    assert!(status(&answer) == 401 && answer.contains("not trusted any more"), "{answer}");
+    assert!(status(&answer) == 401 && answer.contains("no longer trusted"), "{answer}");
     n_waiting(&clients, 0).await;
     clients.world.local.stop().await;
 }
 
 #[tokio::test]
-async fn a_name_that_is_none_counts_and_is_told() {
+async fn a_malformed_name_counts_and_is_logged() {
     for (said, names) in [
         ("principal = \"dns\"", &["dns:web-1", "dns:we b"][..]),
         ("principal = \"uri\"", &["uri:spiffe://a/web", "uri:a b"]),

@@ -91,7 +91,7 @@ async fn the_source_in_the_header_is_who_asks_also_before_tls() {
     let world = world("127.0.0.1").await;
     let granted = async |source: u8, lock: &str, is_tls: bool| {
         let header = format!("PROXY TCP4 192.0.2.{source} 127.0.0.1 1234 443\r\n");
-        let request = crate::transport::acquire(lock, "anybody", 0);
+        let request = crate::transport::acquire(lock, "any", 0);
         if !is_tls {
             return begun(world.local.address, header.as_bytes(), &request).await;
         }
@@ -112,7 +112,7 @@ async fn the_source_in_the_header_is_who_asks_also_before_tls() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_believed() {
+async fn other_addresses_are_not_trusted() {
     let world = world("10.0.0.0/8").await;
     let header = b"PROXY TCP4 192.0.2.1 127.0.0.1 1234 443\r\n";
     assert_eq!(begun(world.local.address, header, HEALTH).await, 400);

@@ -11,7 +11,7 @@ use crate::transport::{HEALTH, PATIENCE, World, ask, status};
 const BEGUN: [u8; 6] = [22, 3, 1, 2, 0, 1];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_slow_handshakes_keep_nobody_out() {
+async fn a_thousand_slow_handshakes_block_no_other_client() {
     let world = World::with(|settings, _| {
         settings.http.handshakes_max = 100;
         settings.http.handshake_timeout = Duration::from_secs(600);

@@ -101,7 +101,7 @@ async fn a_proxy_is_known_by_its_certificate_which_then_says_nothing_of_who_asks
 }
 
 #[tokio::test]
-async fn somebody_signs_in_over_tls_and_the_cookie_counts_there() {
+async fn a_user_signs_in_over_tls_and_the_cookie_counts_there() {
     let (world, _, key) = world(|_| "public-url = \"https://locks.example.org\"".into()).await;
     let form = format!("key={}", key.text);
     let sign_in = format!(
@@ -126,7 +126,7 @@ async fn somebody_signs_in_over_tls_and_the_cookie_counts_there() {
 }
 
 #[tokio::test]
-async fn an_address_that_somebody_else_tells_is_no_proxys() {
+async fn an_address_claimed_by_an_untrusted_peer_is_not_a_proxys() {
     let proxy = "[proxy]\nuser-header = \"X-Remote-User\"\nfrom = [\"127.0.0.0/8\"]\n\
                  secret-header = \"X-Proxy-Secret\"\nsecret-file = \"secret\"";
     let world = World::with(|settings, folder| {

@@ -47,23 +47,23 @@ async fn a_unix_socket_has_its_rights_any_host_and_is_gone_at_the_end() {
 }
 
 #[tokio::test]
-async fn only_a_socket_on_which_nobody_answers_is_replaced() {
+async fn only_a_dead_socket_is_replaced() {
     let folder = folder();
     let path = folder.path().join("a.sock");
     let living = UnixListener::bind(&path).unwrap();
     let said = refused(on(&path)).await;
-    assert!(said.contains("another server answers on this socket"), "{said}");
+    assert!(said.contains("another server uses this socket"), "{said}");
     drop(living);
     assert!(path.exists(), "what a server leaves that was killed");
     let local = Local::start(on(&path)).await;
     assert!(UnixStream::connect(&path).await.is_ok());
     let said = refused(on(&path)).await;
-    assert!(said.contains("another server answers"), "{said}");
+    assert!(said.contains("another server uses"), "{said}");
     assert!(UnixStream::connect(&path).await.is_ok(), "and is left alone");
     local.stop().await;
     std::fs::write(&path, "precious").unwrap();
     let said = refused(on(&path)).await;
-    assert!(said.contains("is no socket"), "{said}");
+    assert!(said.contains("is not a socket"), "{said}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
 

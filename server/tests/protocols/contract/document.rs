@@ -55,7 +55,7 @@ async fn every_shape_is_referred_to() {
         }
     });
     for shape in contract["components"]["schemas"].as_object().expect("schemas").keys() {
-        assert!(used.contains(shape), "{shape} is nobody's");
+        assert!(used.contains(shape), "{shape} is unused");
     }
 }
 

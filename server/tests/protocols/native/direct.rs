@@ -84,7 +84,7 @@ async fn the_short_way_and_the_long_way_lead_to_the_same_answers() {
 }
 
 #[tokio::test]
-async fn what_was_taken_one_way_is_renewed_and_given_back_the_other() {
+async fn a_lock_acquired_one_way_is_renewed_and_released_the_other() {
     let (short, long) = (Teller::short().await, Teller::long().await);
     for teller in [&short, &long] {
         let taken = teller.local.client.acquire("db", "ann", 60_000, json!({})).await;

@@ -128,12 +128,12 @@ async fn an_event_that_has_not_happened_is_a_gap_whatever_its_number() {
     let (name, _, data) = early.next().await.expect("an event");
     assert_eq!(
         (name.as_str(), data["reason"].as_str()),
-        ("gap", Some("this event has not happened"))
+        ("gap", Some("this event id does not exist yet"))
     );
 }
 
 #[tokio::test]
-async fn nobody_can_make_events_about_what_is_not_theirs() {
+async fn no_client_can_cause_events_about_foreign_locks() {
     let local = Local::ephemeral().await;
     let mine = local.client.acquire("mine", "a", 1_000, json!({})).await;
     let mut watcher = Watcher::start(&local, "", "").await;

@@ -60,8 +60,8 @@ async fn what_happened_is_told_newest_first_over_restarts() {
     let (of_b, _) = page(&local, "/v1/history?owner=b").await;
     assert_eq!(of_b.len(), 4, "{of_b:?}");
     assert_eq!(of_b[3], "granted other b");
-    let (of_nobody, next) = page(&local, "/v1/namespaces/elsewhere/history").await;
-    assert_eq!((of_nobody.len(), next), (0, None));
+    let (of_elsewhere, next) = page(&local, "/v1/namespaces/elsewhere/history").await;
+    assert_eq!((of_elsewhere.len(), next), (0, None));
     let (since, _) = page(&local, "/v1/locks/db/history?since=60000").await;
     assert_eq!(since, ["expired db b"]);
     local.stop().await;
@@ -88,7 +88,7 @@ async fn history_is_bounded_in_bytes_the_oldest_goes_first() {
 }
 
 #[tokio::test]
-async fn damaged_history_is_put_aside_and_holds_up_nothing() {
+async fn damaged_history_is_moved_aside_and_delays_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let local = start(&data, 1 << 20).await;

@@ -89,7 +89,7 @@ async fn sessions_are_listed_without_their_secrets_and_ended_by_their_numbers() 
 }
 
 #[tokio::test]
-async fn whoever_proves_a_lease_theirs_is_told_of_its_end() {
+async fn a_client_that_proves_its_lease_is_told_of_its_end() {
     let local = Local::ephemeral().await;
     let client = &local.client;
     let held = client.acquire("a", "ann", 60_000, json!({})).await;
@@ -144,7 +144,7 @@ async fn sessions_of_the_files_are_listed_and_ended_by_their_numbers_too() {
 
 /// The clock stands still: the request that makes the lease expire also reports the end. No timer is involved.
 #[tokio::test]
-async fn an_expiry_is_told_to_whoever_watches_the_lease_as_soon_as_it_is_durable() {
+async fn an_expiry_is_reported_to_watchers_as_soon_as_it_is_durable() {
     let local = Local::ephemeral().await;
     let client = &local.client;
     let held = client.acquire("a", "ann", 60_000, json!({})).await;

@@ -149,7 +149,7 @@ async fn whenever_a_waiters_connection_is_cut_the_lock_is_not_lost() {
         // If the response was written before the server noticed the closed connection, the client might have read it.
         // That lease lasts until it expires. In all other cases the lock is free immediately.
         local
-            .until("somebody else gets it", async |client| {
+            .until("another client gets it", async |client| {
                 if client.acquire(&lock, "next", 600_000, json!({})).await.status == 200 {
                     return true;
                 }

@@ -53,7 +53,7 @@ fn what_changes_nothing_has_no_revision() {
     txn(&client, Txn::default().then(put("a", "1")));
     let read = txn(&client, Txn::default().then(Op::Get("a".into())));
     assert_eq!((read.revision(), read.found(0).map(|kv| kv.version)), (2, Some(1)));
-    let nothing = txn(&client, Txn::default().then(Op::Delete("nobody".into())));
+    let nothing = txn(&client, Txn::default().then(Op::Delete("absent".into())));
     assert_eq!(nothing.revision(), 2);
     let gone = txn(&client, Txn::default().then(Op::DeleteRange("a".into(), "c".into())));
     assert_eq!(gone.revision(), 3);
@@ -89,10 +89,10 @@ fn conditions_decide_which_list_is_done() {
         (When::CreatedAt(0), true),
         (When::Is(b""), false),
     ] {
-        assert_eq!(txn(&client, Txn::default().when("nobody", when)).succeeded, holds);
+        assert_eq!(txn(&client, Txn::default().when("absent", when)).succeeded, holds);
     }
     // All conditions must hold, else the other list is run.
-    let both = Txn::default().when("a", When::PutAt(2)).when("nobody", When::Is(b"1"));
+    let both = Txn::default().when("a", When::PutAt(2)).when("absent", When::Is(b"1"));
     assert!(!txn(&client, both.then(put("b", "1"))).succeeded);
     assert_eq!(client.range(all()).expect("an answer").count, 1);
 }
@@ -224,7 +224,7 @@ fn a_full_one_takes_nothing_and_gives_everything_back() {
 }
 
 #[test]
-fn a_member_that_is_behind_says_so_only_to_whoever_allows_it() {
+fn a_stale_member_reports_it_only_to_clients_that_allow_stale_reads() {
     let mut etcd = Etcd::new();
     for value in ["1", "2", "3"] {
         let put = Txn::default().then(put("a", value)).request();

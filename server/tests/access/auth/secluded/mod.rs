@@ -99,7 +99,7 @@ async fn tell(seed: u64, sent: &mut BTreeSet<String>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_can_tell_whether_the_other_is_there() {
+async fn no_client_can_detect_the_other() {
     let n_seeds = std::env::var("SECLUDED_SEEDS").ok().and_then(|n| n.parse().ok());
     let (mut sent, mut missing) = Default::default();
     for seed in 1..=n_seeds.unwrap_or(N_SEEDS) {

@@ -73,7 +73,7 @@ impl World {
             Asked::Time(ms) => {
                 self.scene.local.advance_ms(ms);
                 // The next request to the engine processes everything that has fallen due.
-                self.scene.send("admin", "GET /v1/locks/nobody", Value::Null).await;
+                self.scene.send("admin", "GET /v1/locks/unused", Value::Null).await;
                 return None;
             }
             Asked::Call(line, body) => self.call(who, &line, body).await,

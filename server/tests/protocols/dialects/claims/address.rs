@@ -44,7 +44,7 @@ async fn it_is_the_one_a_trusted_proxy_was_reached_by() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_trusted_is_not_believed() {
+async fn headers_of_untrusted_peers_are_ignored() {
     for proxies in [&[][..], &["10.0.0.0/8", "::1", "127.0.0.2"]] {
         let scene = behind(proxies).await;
         let address = scene.local.address;

@@ -96,7 +96,7 @@ async fn from_active_or_waiting_to_revoked_aborted_or_withdrawn_is_204_and_so() 
         let never_active = scene.get(waiting).await;
         assert_eq!(history(&never_active), ["waiting", status]);
         assert!(never_active.get("active_duration").is_null());
-        assert_eq!(scene.status(last).await, "active", "whoever left the queue is passed over");
+        assert_eq!(scene.status(last).await, "active", "a claim that left the queue is skipped");
         scene.set(last, "released").await;
     }
 }

@@ -72,7 +72,7 @@ async fn it_does_not_hold_up_a_stop() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_none_is_400() {
+async fn an_invalid_wait_is_400() {
     let scene = Scene::start().await;
     let id = scene.claim("r", 10.0).await;
     for (query, name) in [
@@ -90,7 +90,7 @@ async fn a_wait_that_is_none_is_400() {
 }
 
 #[tokio::test]
-async fn it_waits_no_longer_than_anybody_may() {
+async fn it_waits_no_longer_than_the_maximum() {
     let mut settings = leasehold_testkit::settings(None);
     settings.engine.limits.wait_max = leasehold_core::Span::from_millis(50);
     let scene = Scene { local: leasehold_testkit::Local::start(settings).await };

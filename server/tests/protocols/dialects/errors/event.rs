@@ -27,7 +27,7 @@ async fn a_parameter_that_makes_no_sense_is_named() {
 }
 
 #[tokio::test]
-async fn a_last_event_id_that_is_none_is_refused() {
+async fn an_invalid_last_event_id_is_refused() {
     let scene = Scene::new().await;
     for id in NO_IDS {
         let headers = format!("last-event-id: {id}\r\nconnection: close\r\n");
@@ -80,7 +80,7 @@ async fn a_reader_that_comes_back_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_what_is_not_kept_is_told_of_the_gap() {
+async fn following_from_dropped_events_starts_with_a_gap() {
     let engine = engine::Options { events_max: 2, ..engine::Options::default() };
     let scene = Scene::of(Local::start(Settings { engine, ..settings(None) }).await).await;
     let mut stream = watch(&scene, "since=0-0-0").await;
@@ -93,7 +93,7 @@ async fn whoever_asks_for_what_is_not_kept_is_told_of_the_gap() {
     let (record, _) = id.rsplit_once('-').expect("three numbers");
     let (generation, record) = record.split_once('-').expect("three numbers");
     let record: u64 = record.parse().expect("a number");
-    let cases = [(record, "no longer kept", "y"), (record + 1000, "not happened", "after")];
+    let cases = [(record, "no longer kept", "y"), (record + 1000, "does not exist yet", "after")];
     for (record, why, lock) in cases {
         let mut stream = watch(&scene, &format!("since={generation}-{record}-0")).await;
         let (name, _, gap) = next(&mut stream).await;

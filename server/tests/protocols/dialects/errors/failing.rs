@@ -78,7 +78,7 @@ async fn a_server_that_does_not_know_says_so_and_ends() {
 }
 
 #[tokio::test]
-async fn whoever_waits_when_the_server_stops_is_told() {
+async fn waiters_are_answered_when_the_server_stops() {
     let scene = Scene::new().await;
     let body = json!({"owner_id": "b", "ttl_ms": 1000, "wait_ms": 60_000});
     let waiting = scene.waits("job", body, 1).await;

@@ -100,5 +100,5 @@ async fn a_request_id_in_the_header_is_echoed_whatever_the_answer() {
         assert!(head.contains("\r\nx-request-id: trace-1 {\"x\"}\r\n"), "{path}: {head}");
     }
     let response = scene.local.client.get("/v1/locks/job").await;
-    assert!(!response.headers.contains_key("x-request-id"), "nobody asked for one");
+    assert!(!response.headers.contains_key("x-request-id"), "the client sent none");
 }

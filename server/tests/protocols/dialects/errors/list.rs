@@ -74,7 +74,7 @@ async fn following_the_cursor_meets_every_lock_once() {
 }
 
 #[tokio::test]
-async fn a_lease_id_is_shown_to_its_owner_and_nobody_else() {
+async fn a_lease_id_is_shown_only_to_its_owner() {
     let scene = Scene::new().await;
     let body = json!({"owner_id": "b", "ttl_ms": 1000, "wait_ms": 1000});
     let waiting = scene.waits("job", body, 1).await;

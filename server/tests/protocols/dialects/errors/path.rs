@@ -36,7 +36,7 @@ async fn an_unknown_path_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_parameter_nobody_knows_is_an_error_wherever_it_stands() {
+async fn an_unknown_parameter_is_an_error_anywhere() {
     let scene = Scene::new().await;
     let session = format!("/v1/sessions/{}", scene.session_id);
     let word = "unknown parameter `dry_run`";

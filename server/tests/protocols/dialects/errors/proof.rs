@@ -35,7 +35,7 @@ async fn a_wrong_proof_proves_nothing() {
         ("another owner", json!({"owner_id": "b"})),
         ("a token before", json!({"fencing_token": 0})),
         ("a token after", json!({"fencing_token": 2})),
-        ("a token there is none of", json!({"fencing_token": 1_u64 << 53})),
+        ("a token that does not exist", json!({"fencing_token": 1_u64 << 53})),
         ("the largest number", json!({"fencing_token": u64::MAX})),
         ("no lease", json!({"lease_id": ""})),
         ("only a number", json!({"lease_id": number})),
@@ -76,7 +76,7 @@ async fn an_owner_that_cannot_be_one_is_a_mistake_in_every_call() {
 }
 
 #[tokio::test]
-async fn an_expired_lease_cannot_be_renewed_or_released_even_if_nobody_took_the_lock() {
+async fn an_expired_lease_cannot_be_renewed_or_released_even_if_the_lock_is_free() {
     let scene = Scene::new().await;
     scene.local.advance_ms(59_999);
     let last = scene.local.client.get("/v1/locks/job").await;
@@ -99,7 +99,7 @@ async fn a_stale_release_frees_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_given_back_or_taken_away_is_not_ones_own() {
+async fn a_released_or_revoked_lease_is_not_the_owners() {
     let scene = Scene::new().await;
     assert_eq!(scene.local.client.release(&scene.job, json!({})).await.status, 200);
     check(&scene, "released", "/v1/locks/job", scene.proof(json!({})), "NOT_OWNER").await;

@@ -84,7 +84,7 @@ async fn a_wait_that_is_over_says_who_has_the_lock() {
 }
 
 #[tokio::test]
-async fn a_full_queue_lets_nobody_else_wait() {
+async fn a_full_queue_refuses_further_waiters() {
     let limits = Limits { queue_max: 1, ..Limits::default() };
     let scene = Scene::of(Local::start(with_limits(limits)).await).await;
     let wait = json!({"owner_id": "b", "ttl_ms": 1000, "wait_ms": 5000});
@@ -92,7 +92,7 @@ async fn a_full_queue_lets_nobody_else_wait() {
     let before = scene.everything().await;
     let refused = scene.local.client.acquire("job", "c", 1000, json!({"wait_ms": 5000})).await;
     check(&refused, "QUEUE_FULL", json!("a"), json!(60_000), 1000);
-    let why = "the queue of this lock is full: 1 may wait (queue-max)";
+    let why = "the queue of this lock is full; limit: 1 (queue-max)";
     assert_eq!(refused.text_of("error"), why);
     let held = scene.local.client.acquire("job", "c", 1000, json!({})).await;
     assert_eq!(held.get("reason"), "HELD");

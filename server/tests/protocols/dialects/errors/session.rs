@@ -63,7 +63,7 @@ async fn a_session_that_is_over_is_not_found() {
 }
 
 #[tokio::test]
-async fn nobody_acquires_in_the_session_of_another() {
+async fn a_session_of_another_principal_cannot_be_used() {
     let scene = Scene::new().await;
     for more in [json!({}), json!({"ttl_ms": 1000}), json!({"wait_ms": 1000})] {
         for lock in ["free", "job"] {

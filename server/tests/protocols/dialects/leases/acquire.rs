@@ -72,7 +72,7 @@ async fn ls_acq_004_a_repeated_request_gets_the_same_lease() {
     for member in ["lease_id", "fencing_token", "version", "expires_at", "acquired_at"] {
         assert_eq!(again.get(member), first.get(member), "{member}");
     }
-    assert_ne!(again.get("server_time"), first.get("server_time"), "rendered anew");
+    assert_ne!(again.get("server_time"), first.get("server_time"), "rendered again");
     check_lease(&scene.renew(&first, "a", "r2").await, 200, "ACTIVE");
     let renewed = scene.acquire("db", "a", "r1").await;
     assert_eq!(renewed.number("version"), 2, "as it is now, not as it was");

@@ -8,7 +8,7 @@ const AS_A: (&str, &str) = ("x-owner-id", "a");
 const AS_B: (&str, &str) = ("x-owner-id", "b");
 
 #[tokio::test]
-async fn ls_auth_001_whoever_says_who_they_are_speaks_only_for_themselves() {
+async fn ls_auth_001_an_identified_client_acts_only_for_itself() {
     let scene = Scene::new().await;
     let path = "/leases/acquire";
     let refused = scene.post_as(path, AS_B, asking("db", "a", "r1")).await;

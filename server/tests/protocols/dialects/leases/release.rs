@@ -26,7 +26,7 @@ async fn ls_rel_002_a_released_lock_is_free() {
 
 /// LS-ACC-04, second half: a repeated release frees nothing a second time.
 #[tokio::test]
-async fn ls_rel_003_a_repeated_release_succeeds_again_and_frees_nobody_elses() {
+async fn ls_rel_003_a_repeated_release_succeeds_again_and_frees_no_other_lease() {
     let scene = Scene::new().await;
     let lease = scene.acquire("db", "a", "r1").await;
     let first = scene.release(&lease, "a", "r2").await;

@@ -67,13 +67,13 @@ async fn at_grace_until_it_is_free() {
 }
 
 #[tokio::test]
-async fn at_grace_until_the_last_holder_is_as_good_as_anybody() {
+async fn at_grace_until_the_last_holder_has_no_precedence() {
     let lab = at(GRACE_MS).await;
     check_granted(&lab.post("client=laptop1").await, "acquired", 2);
 }
 
 #[tokio::test]
-async fn whoever_looks_or_tries_moves_no_instant() {
+async fn reads_and_failed_attempts_change_no_deadline() {
     let lab = at(0).await;
     for ms in [1, 29_999, 30_000, 30_001, 32_000, 34_999] {
         lab.at_ms(ms);

@@ -25,7 +25,7 @@ async fn the_native_dialect_sees_the_lock_held() {
 }
 
 #[tokio::test]
-async fn the_native_owner_of_the_same_name_is_somebody_else() {
+async fn the_native_owner_of_the_same_name_is_another_owner() {
     let lab = Homelab::start().await;
     lab.post("client=laptop1").await;
     let native = &lab.local.client;

@@ -31,7 +31,7 @@ fn text(markup: &str) -> String {
 #[tokio::test]
 async fn it_shows_who_has_a_lock_and_until_when() {
     let lab = Homelab::start().await;
-    assert!(page(&lab).await.text.contains("There is no lock yet."));
+    assert!(page(&lab).await.text.contains("There are no locks yet."));
     lab.post("client=laptop1&ttl=30s").await;
     lab.post("client=laptop2&ttl=1h&job=backup").await;
     let shown = page(&lab).await;
@@ -75,7 +75,7 @@ async fn it_is_bounded_and_says_so() {
     lab.post("client=a&job=200").await;
     let shown = page(&lab).await.text;
     assert_eq!(shown.matches("<tr class=").count(), 200);
-    assert!(shown.contains("There are more locks than are shown here."));
+    assert!(shown.contains("There are more locks than this page shows."));
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ async fn rule_1_renew_sets_expires_at_to_now_plus_t_and_grace_until_to_that_plus
 }
 
 #[tokio::test]
-async fn rule_1_holds_past_grace_as_long_as_nobody_else_took_the_lock() {
+async fn rule_1_holds_past_grace_as_long_as_no_other_client_took_the_lock() {
     let lab = Homelab::start().await;
     lab.post("client=laptop1&ttl=30s").await;
     lab.at_s(3600);
@@ -182,7 +182,7 @@ async fn rule_2_held_by_someone_else_and_not_expired_is_409() {
 }
 
 #[tokio::test]
-async fn rule_3_expired_but_within_grace_grants_the_previous_holder_and_nobody_else() {
+async fn rule_3_expired_but_within_grace_grants_only_the_previous_holder() {
     let lab = Homelab::start().await;
     lab.post("client=laptop1&ttl=30s").await;
     lab.at_s(34);
@@ -206,7 +206,7 @@ async fn rule_3_the_last_holder_can_give_the_grace_up() {
 }
 
 #[tokio::test]
-async fn rule_4_expired_and_past_grace_grants_the_lock_to_anybody() {
+async fn rule_4_expired_and_past_grace_grants_the_lock_to_any_client() {
     let lab = Homelab::start().await;
     lab.post("client=laptop1&ttl=30s").await;
     lab.at_s(3600);

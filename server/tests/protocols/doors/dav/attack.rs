@@ -169,7 +169,7 @@ async fn what_goes_deeper_can_still_be_changed() {
     for method in ["COPY", "MOVE"] {
         let refused =
             scene.ask(&format!("{method} /d"), &[("destination", "/dav/e/e/c")], "").await;
-        says(&refused, 400, &["more than 62 names deep", "nothing was changed"]);
+        says(&refused, 400, &["more than 62 levels", "nothing was changed"]);
         is(&scene.plain("GET /e/e/c").await, 404);
         is(&scene.plain("GET /d").await, 200);
     }
@@ -209,7 +209,7 @@ async fn an_operators_link_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn whoever_names_a_folder_means_no_file() {
+async fn a_path_with_a_trailing_slash_is_not_a_file() {
     let scene = Scene::new().await;
     is(&scene.put("/f", "1").await, 201);
     is(&scene.plain("MKCOL /d/").await, 201);

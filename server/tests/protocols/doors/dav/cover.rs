@@ -158,7 +158,7 @@ async fn as_many_share_a_lock_on_one_file_as_may_and_the_error_says_so() {
     let one = token(&scene.ask("LOCK /one", &[ZERO], SHARED).await);
     is(&scene.ask("LOCK /one", &[ZERO], SHARED).await, 200);
     let full = scene.ask("LOCK /one", &[ZERO], SHARED).await;
-    says(&full, 429, &["too many shared locks", "holders-max", "2 allowed"]);
+    says(&full, 429, &["too many shared locks", "holders-max", "limit: 2"]);
     // The number of shared locks on one file does not limit locks on other files.
     for path in ["/two", "/three", "/four"] {
         is(&scene.ask(&format!("LOCK {path}"), &[ZERO], SHARED).await, 201);

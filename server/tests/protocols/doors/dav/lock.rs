@@ -36,7 +36,7 @@ async fn a_lock_keeps_others_from_changing_a_file_and_names_itself() {
     let with = shown(&token);
     is(&scene.ask("PUT /a", &[("if", &with)], "new").await, 204);
     is(&scene.ask("UNLOCK /a", &[("lock-token", &format!("<{token}>"))], "").await, 204);
-    is(&scene.put("/a", "anybody's").await, 204);
+    is(&scene.put("/a", "unlocked").await, 204);
 }
 
 #[tokio::test]
@@ -100,7 +100,11 @@ async fn a_lock_lasts_as_long_as_was_granted_and_is_refreshed() {
     is(&scene.put("/a", "x").await, 423);
     scene.local.advance_ms(2 * MINUTE_MS);
     is(&scene.ask("LOCK /a", &[("if", &with)], "").await, 412);
-    says(&scene.ask("PUT /a", &[("if", &with)], "x").await, 412, &["it expired, was revoked"]);
+    says(
+        &scene.ask("PUT /a", &[("if", &with)], "x").await,
+        412,
+        &["the lock expired, was revoked"],
+    );
     is(&scene.put("/a", "x").await, 204);
     is(&scene.ask("LOCK /a", &[], "").await, 400);
     is(&scene.ask("LOCK /a", &[("if", &format!("{with} {with}"))], "").await, 400);

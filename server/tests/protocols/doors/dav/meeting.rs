@@ -127,7 +127,7 @@ async fn the_topmost_folder_has_a_lock_like_any_other() {
     for (name, told) in
         [("%2F%2F", "\\\"//\\\""), ("%2Ft%2F", "\\\"/t/\\\""), ("%2F%2F.", "\\\"//.\\\"")]
     {
-        says(&revoke(name).await, 400, &["lock of no file or folder", told]);
+        says(&revoke(name).await, 400, &["not the lock of a file or folder", told]);
     }
     let ended = revoke("%2F").await;
     is(&ended, 200);

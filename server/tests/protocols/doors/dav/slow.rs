@@ -45,7 +45,7 @@ async fn an_upload_whose_lock_expires_writes_nothing() {
 }
 
 #[tokio::test]
-async fn an_upload_whose_lock_is_given_back_or_taken_away_writes_nothing() {
+async fn an_upload_whose_lock_is_released_or_revoked_writes_nothing() {
     let scene = Scene::new().await;
     is(&scene.plain("MKCOL /d").await, 201);
     is(&scene.put("/d/f", "old").await, 201);
@@ -74,7 +74,7 @@ async fn an_upload_without_a_lock_holds_one_of_its_own() {
     let slow = begin(&scene, "/d/f", "").await;
     until_held(&scene).await;
     for refused in [scene.put("/d/f", "other").await, scene.plain("DELETE /d").await] {
-        let told = ["/d/f is being changed by a request (webdav PUT)", "<D:href>/dav/d/f</D:href>"];
+        let told = ["another request is changing /d/f (webdav PUT)", "<D:href>/dav/d/f</D:href>"];
         says(&refused, 423, &told);
     }
     let answer = finish(slow).await;

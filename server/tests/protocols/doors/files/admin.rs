@@ -6,7 +6,7 @@ use leasehold_testkit::json;
 use crate::doors::files::{Home, check, check_refused};
 
 #[tokio::test]
-async fn all_locks_of_files_are_listed_whoever_has_them() {
+async fn all_file_locks_are_listed_for_all_holders() {
     let home = Home::start().await;
     let editor = home.editor().await;
     home.lock(&editor, "/a", "acquire").await;

@@ -92,7 +92,7 @@ async fn without_the_dialect_its_paths_are_nothing() {
 }
 
 #[tokio::test]
-async fn a_waiter_of_another_dialect_is_before_whoever_comes_later() {
+async fn a_waiter_of_another_dialect_is_before_later_clients() {
     let home = Home::start().await;
     let editor = home.editor().await;
     let shared = json!({"owner_id": "reader", "ttl_ms": 60_000, "mode": "shared"});

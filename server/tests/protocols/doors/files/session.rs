@@ -117,7 +117,7 @@ async fn what_is_no_session_id_is_no_session() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_native_dialect_is_none_here() {
+async fn a_session_of_the_native_dialect_is_unknown_here() {
     let home = Home::start().await;
     let body = json!({"owner_id": "a", "ttl_ms": 60_000});
     let opened = home.local.client.post("/v1/sessions", body).await.expect("an answer");

@@ -101,7 +101,7 @@ async fn an_operator_is_told_of_one_lock_for_each_lock_on_a_file() {
 }
 
 #[tokio::test]
-async fn in_maintenance_the_holder_of_a_lock_writes_and_nobody_else_does() {
+async fn in_maintenance_only_the_holder_of_a_lock_writes() {
     let home = Home::start().await;
     let (one, other) = (home.editor().await, home.editor().await);
     assert_eq!(home.put(&one, "/d/old", "1").await.status, 201);

@@ -79,7 +79,7 @@ async fn an_upload_cannot_overwrite_what_the_next_holder_wrote() {
 }
 
 #[tokio::test]
-async fn an_upload_whose_lock_was_given_back_or_taken_away_writes_nothing() {
+async fn an_upload_whose_lock_was_released_or_revoked_writes_nothing() {
     let home = Home::start().await;
     let editor = home.editor().await;
     let slow = Slow::begin(&home, &editor, "/given", 4).await;

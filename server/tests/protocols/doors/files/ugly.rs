@@ -45,7 +45,7 @@ async fn a_method_a_file_does_not_know_is_405() {
 }
 
 #[tokio::test]
-async fn a_parameter_nobody_knows_is_refused_so_that_a_misspelt_lock_is_no_read() {
+async fn an_unknown_parameter_is_refused_so_that_a_misspelt_lock_is_not_a_read() {
     let home = Home::start().await;
     let editor = home.editor().await;
     home.put(&editor, "/f", "x").await;

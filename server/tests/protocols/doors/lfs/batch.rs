@@ -44,8 +44,8 @@ async fn what_the_server_cannot_do_is_said() {
     };
     for (body, word) in [
         (with("operation", json!("sideways")), "upload or download"),
-        (with("transfers", json!(["tus"])), "basic only"),
-        (with("hash_algo", json!("sha512")), "sha256 only"),
+        (with("transfers", json!(["tus"])), "supports only basic"),
+        (with("hash_algo", json!("sha512")), "supports only sha256"),
     ] {
         let refused = scene.send("", "POST /lfs/team/app/objects/batch", body).await;
         is(&refused, 422);

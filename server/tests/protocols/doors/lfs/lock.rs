@@ -47,7 +47,7 @@ async fn force_takes_it_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_it_by_another_dialect_is_named() {
+async fn a_holder_of_another_dialect_is_named() {
     let scene = Scene::new().await;
     let path = "/v1/namespaces/lfs/locks/team%2Fapp%2Fx.bin";
     let acquire = json!({"owner_id": "nightly", "ttl_ms": 60_000});
@@ -161,7 +161,7 @@ async fn locks_last_for_good_and_survive_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_no_name_is_nobody_in_particular() {
+async fn a_client_without_a_name_is_anonymous() {
     let scene = Scene::new().await;
     is(&scene.lock("", "x.bin").await, 201);
     let again = scene.lock("", "x.bin").await;

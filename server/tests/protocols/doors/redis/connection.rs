@@ -36,7 +36,7 @@ async fn both_versions_of_the_protocol_are_spoken() {
     client
         .check("HELLO 3 => {\"server\" \"leasehold\" \"version\" \"7.0.0\" \"proto\" 3 ...")
         .await;
-    client.send(&request("GET nobody")).await;
+    client.send(&request("GET absent")).await;
     assert_eq!(client.line().await.as_deref(), Some("_"));
     let info = client.ask("INFO").await;
     assert!(info.contains("loading:0") && info.contains("redis_version:7.0.0"), "{info}");
@@ -112,7 +112,7 @@ async fn more_than_a_pipeline_may_have_is_answered_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_that_somebody_types_is_a_command() {
+async fn a_typed_line_is_a_command() {
     let scene = Scene::new().await;
     let mut client = scene.connect().await;
     for (line, expected) in [
@@ -141,7 +141,7 @@ async fn what_is_no_command_ends_the_connection() {
         ("POST / HTTP/1.1\r\n\r\nSET a b NX\r\n", "this is HTTP"),
         ("\u{16}\u{3}", "a line of words"),
         ("*1\r\n:1\r\n", "expected '$'"),
-        (&long, "a command may have 1024 bytes (redis-command-bytes-max)"),
+        (&long, "a command can have at most 1024 bytes (redis-command-bytes-max)"),
     ] {
         let mut client = scene.connect().await;
         client.send(&request("SET a me NX PX 1")).await;
@@ -224,7 +224,7 @@ async fn the_listener_can_be_encrypted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_listens_unless_told_to() {
+async fn the_listener_is_off_by_default() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     for (listen, is_spoken, listens) in
         [(Some(any), true, true), (None, true, false), (Some(any), false, false)]
@@ -262,7 +262,7 @@ async fn what_stands_in_a_transaction_is_not_done() {
     client
         .check(
             "MULTI => -ERR MULTI is not supported: ...
-             SET a v NX => -ERR not done: it came after MULTI...
+             SET a v NX => -ERR not executed: the command came after MULTI...
              DISCARD => OK
              SET a v NX => OK
              EXEC => -ERR EXEC without MULTI

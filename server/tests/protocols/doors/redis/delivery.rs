@@ -9,7 +9,7 @@ use crate::doors::redis::{Scene, request};
 const HUGE_BYTES: usize = 32 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_no_client_was_told_of_is_given_back() {
+async fn an_undelivered_lock_is_released() {
     let scene = Scene::with(settings(None), |settings| {
         settings.dialect.redis.command_bytes_max = 2 * HUGE_BYTES;
     })
@@ -27,6 +27,6 @@ async fn what_no_client_was_told_of_is_given_back() {
     };
     scene.local.until("k0 is granted", async |_| is_held("k0").await).await;
     drop(client);
-    scene.local.until("k0 is given back", async |_| !is_held("k0").await).await;
+    scene.local.until("k0 is released", async |_| !is_held("k0").await).await;
     assert!(is_held("told").await);
 }

@@ -35,7 +35,7 @@ async fn a_key_is_set_once_until_it_expires() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_whoever_has_the_value_extends_and_deletes() {
+async fn only_a_client_with_the_value_extends_and_deletes() {
     let scene = Scene::new().await;
     let mut client = scene.connect().await;
     client
@@ -127,7 +127,7 @@ async fn what_goes_beyond_a_limit_is_an_error_and_changes_nothing() {
         .check(&format!(
             "SET {key} me NX PX 1000 => -ERR the key must have from 1 to 512 bytes (name-bytes-max)
              SET job {value} NX PX 1000 => -ERR the value must have from 1 to 256 bytes (owner-bytes-max)
-             SET job me NX PX 86400001 => -ERR the expiry must be at most 86400000 ms (ttl-max)
+             SET job me NX PX 86400001 => -ERR the expiry must be at most 1d (ttl-max)
              GET {key} => -ERR the key must have from 1 to 512 bytes (name-bytes-max)
              EVALSHA {DELETE} 1 job {value} => -ERR the value must have from 1 to 256 bytes (owner-bytes-max)
              DEL {keys} => -ERR the number of keys must be from 1 to 64 (group-max)

@@ -22,7 +22,7 @@ async fn a_database_is_a_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_it_by_another_dialect_is_in_the_way() {
+async fn a_holder_of_another_dialect_is_in_the_way() {
     let scene = Scene::new().await;
     let mut client = scene.connect().await;
     let path = "/v1/namespaces/redis/locks/job";
@@ -51,7 +51,7 @@ async fn whoever_has_it_by_another_dialect_is_in_the_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_waits_by_another_dialect_is_next() {
+async fn a_waiter_of_another_dialect_is_next() {
     let scene = Scene::new().await;
     let mut client = scene.connect().await;
     client.check("SET job me NX PX 60000 => OK").await;
@@ -63,7 +63,7 @@ async fn whoever_waits_by_another_dialect_is_next() {
     };
     scene
         .local
-        .until("somebody waits", async |client| {
+        .until("a client waits", async |client| {
             client.get("/metrics").await.text.lines().any(|line| line == "leasehold_waiters 1")
         })
         .await;
@@ -80,8 +80,8 @@ async fn what_locks_of_files_share_is_no_key() {
     let mut client = scene.connect().await;
     client
         .check(
-            "DEL /folder/ => -ERR \"/folder/\" is the lock of no file or folder...
-             DEL // => -ERR \"//\" is the lock of no file or folder...
+            "DEL /folder/ => -ERR \"/folder/\" is not the lock of a file or folder...
+             DEL // => -ERR \"//\" is not the lock of a file or folder...
              DEL /folder => 0
              DEL / => 0",
         )

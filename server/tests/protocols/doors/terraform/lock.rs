@@ -64,7 +64,7 @@ async fn a_lock_lasts_for_good_or_as_long_as_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_it_by_another_dialect_is_named() {
+async fn a_holder_of_another_dialect_is_named() {
     let scene = Scene::new().await;
     let path = "/v1/namespaces/terraform/locks/prod/acquire";
     let body = json!({"owner_id": "nightly", "ttl_ms": 60_000});
@@ -145,7 +145,7 @@ async fn nothing_reaches_the_terminals_of_others() {
     {
         let refused = scene.send("LOCK /terraform/prod", info(id, who)).await;
         scene.is(&refused, 400);
-        let why = format!("{field}: has a control character");
+        let why = format!("{field}: must not contain control characters");
         assert!(refused.text_of("error").contains(&why), "{refused:?}");
     }
     // In other dialects, an owner name can contain any characters.
