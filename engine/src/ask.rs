@@ -11,12 +11,12 @@ use leasehold_core::{
 };
 
 use super::directory::{Collect, ListNames, StopCollecting};
-use super::fence::CheckToken;
+use super::holders::{CheckToken, ReadLocks};
 use super::mailbox::Told;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
-    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadLocks,
-    ReadSession, each_read,
+    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
+    each_read,
 };
 use super::undelivered::Undelivered;
 use super::waited::queued;

@@ -16,9 +16,9 @@ mod durability;
 mod error;
 mod event;
 mod expiry;
-mod fence;
 mod gather;
 mod handle;
+mod holders;
 mod lapse;
 mod log;
 mod mailbox;
@@ -65,13 +65,13 @@ pub use directory::{Counts, FoundLocks, LockQuery, Order, Place, SearchLocks, St
 pub use error::Error;
 pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
-pub use fence::{CheckToken, TokenState};
 pub use handle::{Call, EngineHandle, Together};
+pub use holders::{CheckToken, ReadLocks, Secrets, TokenState};
 pub use mailbox::Mailbox;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
-    ReadLock, ReadLocks, ReadSession, Secrets, Standing,
+    ReadLock, ReadSession, Standing,
 };
 pub use shared::Whereabouts;
 #[doc(hidden)]

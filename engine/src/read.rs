@@ -1,6 +1,5 @@
 //! Reads. They return only durable state, and each takes a bounded part of a round.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use leasehold_auth::View;
@@ -11,7 +10,7 @@ use leasehold_core::{
 
 use super::batch::Batch;
 use super::directory::{Collect, ListNames, StopCollecting};
-use super::fence::CheckToken;
+use super::holders::{self, CheckToken, ReadLocks, TokenState};
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::watch::WatchLease;
 use super::writer::Writer;
@@ -101,19 +100,6 @@ pub struct ReadLock {
     /// Maximum waiters to return.
     pub n_queue_max: usize,
 }
-
-/// Reads several locks without their queues, in one round. Returns the first locks: as many as fit a page, and at least
-/// one.
-#[derive(Clone, Debug)]
-pub struct ReadLocks {
-    /// The locks.
-    pub keys: Vec<LockKey>,
-    /// A view has all holders with one of these secrets, however many others there are.
-    pub secrets: Secrets,
-}
-
-/// The secrets of leases.
-pub type Secrets = Arc<BTreeSet<[u8; 16]>>;
 
 /// Some of the locks.
 #[derive(Clone, Debug)]
@@ -277,12 +263,7 @@ impl Look for ReadLocks {
         for key in self.keys.into_iter().take(LOCKS_MAX) {
             writer.apply(Settle(key.clone()), batch)?;
             let mut view = writer.machine.lock_in_part(&key, detail);
-            if view.holders.len() < view.n_holders && !self.secrets.is_empty() {
-                let mut found = writer.machine.holders_with(&key, &self.secrets);
-                found.retain(|lease| view.holders.iter().all(|known| known.id != lease.id));
-                view.holders.extend(found);
-                n_searched += view.n_holders;
-            }
+            n_searched += holders::complete(&mut view, &writer.machine, (&key, &self.secrets));
             n_bytes += view.n_bytes();
             views.push(view);
             if n_bytes >= PAGE_BYTES || n_searched >= SEARCHED_MAX {
@@ -290,6 +271,17 @@ impl Look for ReadLocks {
             }
         }
         Ok(views)
+    }
+}
+
+impl Look for CheckToken {
+    type Found = Result<TokenState, Rejection>;
+
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
+        let Self { key, token } = self;
+        writer.apply(Settle(key.clone()), batch)?;
+        let is_held = writer.machine.is_held_with(&key, token);
+        Ok(TokenState { is_held, last_token: writer.machine.last_token(&key) })
     }
 }
 
