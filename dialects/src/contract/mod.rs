@@ -56,6 +56,3 @@ pub fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
         },
     })
 }
-
-#[cfg(test)]
-mod tests;
