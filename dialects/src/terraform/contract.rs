@@ -2,7 +2,7 @@
 //! the same as `POST` and `DELETE` of `lock`.
 
 use leasehold_api::{Failure, StateVersions, StateWritten, TerraformStates};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::info::LockInfo;
 use crate::app::App;
@@ -10,6 +10,9 @@ use crate::contract::{Chapter, Operation, text};
 
 /// Error statuses that any request can return.
 const ANY: &[u16] = &[400, 500, 503];
+
+const UNLOCK: &str = "Needs the body that was sent to lock it. Without a body, releases the lock of any holder, as \
+    `terraform force-unlock` does.";
 
 pub(crate) fn chapter(app: &App) -> Chapter {
     let about = "Terraform `http` backend. A state is one segment of the path: a slash in its name is `%2F`. `LOCK` \
@@ -33,14 +36,7 @@ pub(crate) fn chapter(app: &App) -> Chapter {
             .body_bytes()
             .refuse::<Failure>(&[408, 413])
     };
-    let mut info = json!({
-        "type": "object",
-        "properties": {"ID": text(1..=app.limits.owner_bytes_max)},
-        "required": ["ID"],
-    });
-    for member in ["Operation", "Info", "Who", "Version", "Created", "Path"] {
-        info["properties"][member] = json!({"type": "string"});
-    }
+    let info = lock_info(app);
     let lock = |method, id| {
         on(method, "/terraform/{state}/lock", id, "Lock a state")
             .body_like(info.clone())
@@ -52,10 +48,7 @@ pub(crate) fn chapter(app: &App) -> Chapter {
             .refuse::<Failure>(&[408, 409, 413])
     };
     let unlock = on("delete", "/terraform/{state}/lock", "unlockTerraformState", "Unlock a state")
-        .about(
-            "Needs the body that was sent to lock it. Without a body, releases the lock of any holder, as `terraform \
-             force-unlock` does.",
-        )
+        .about(UNLOCK)
         .answer_object(200, "The lock is free.")
         .answer::<LockInfo>(409, "Another client holds it.")
         .refuse::<Failure>(&[408, 413]);
@@ -89,6 +82,19 @@ pub(crate) fn chapter(app: &App) -> Chapter {
             under_lock(restore),
         ])
         .guarded::<Failure>()
+}
+
+/// Returns the shape of the description of a lock that Terraform sends.
+fn lock_info(app: &App) -> Value {
+    let mut info = json!({
+        "type": "object",
+        "properties": {"ID": text(1..=app.limits.owner_bytes_max)},
+        "required": ["ID"],
+    });
+    for member in ["Operation", "Info", "Who", "Version", "Created", "Path"] {
+        info["properties"][member] = json!({"type": "string"});
+    }
+    info
 }
 
 /// Adds the parameter and the responses of a write.
