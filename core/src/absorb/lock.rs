@@ -152,8 +152,8 @@ impl State {
         self.lock_moved(lock);
     }
 
-    /// Follows a change of a lock's holders, queue or grace period: notes it for lists, and updates whether the lock is a
-    /// convoy: free, but with waiters, which wait for a group of locks.
+    /// Follows a change of a lock's holders, queue or grace period: notes it for lists, and updates whether the lock is
+    /// a convoy: free, but with waiters, which wait for a group of locks.
     pub(crate) fn lock_moved(&mut self, lock: Slot<Lock>) {
         self.lock_changed(lock);
         let Usage::Busy(busy) = &mut self.locks[lock].usage else { return };

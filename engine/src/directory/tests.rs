@@ -95,7 +95,9 @@ impl World {
         let later = Span::from_millis([0, 0, 0, 900][self.random(4) as usize]);
         let now = self.machine.now() + later;
         let number = LeaseNumber(self.n_acquires.saturating_sub(self.random(60)));
-        let (proof, dialect) = (Proof::Number { number, principal: None }, self.dialect());
+        let lease = self.machine.lease_record(number);
+        let dialect = lease.map_or(self.dialect(), |lease| lease.dialect);
+        let proof = Proof::Number { number, principal: None };
         let session = SessionDigest([self.random(4) as u8; 32]);
         let machine = &mut self.machine;
         match self.state >> 40 & 15 {
