@@ -72,8 +72,13 @@ fn commands(block: &str) -> Vec<Vec<String>> {
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let mut parts = vec![vec![]];
     let (mut word, mut quote, mut is_word) = (String::new(), None, false);
-    for c in line.chars().chain([' ']) {
+    let mut chars = line.chars().chain([' ']);
+    while let Some(c) = chars.next() {
         match (quote, c) {
+            (None | Some('"'), '\\') => {
+                word.extend(chars.next());
+                is_word = true;
+            }
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => (quote, is_word) = (Some(c), true),
             (None, '#') if !is_word => break,
@@ -164,4 +169,8 @@ fn commands_are_found_in_lines() {
     assert_eq!(one("(leasehold serve --listen 127.0.0.1:1 2>log &)"), "serve --listen 127.0.0.1:1");
     assert_eq!(one("ExecStart=/usr/bin/leasehold run a 'b; c'"), "run a b; c");
     assert_eq!(one("systemctl restart leasehold"), "");
+    assert_eq!(
+        one(r#"leasehold run --metadata "{\"a\": \"$(b)\"}" c"#),
+        r#"run --metadata {"a": "$(b)"} c"#
+    );
 }
