@@ -65,8 +65,7 @@ pub struct RevokedFrom {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuthState {
-    /// The hash of the auth file and of all files it names, as they were when they came into force; `null` without
-    /// authentication.
+    /// The hash of the auth file and of all files it names, as last loaded; `null` without authentication.
     pub hash: Option<String>,
     /// For how long the files have been unusable. Until they are good again, those from before stay in force.
     pub stale_seconds: u64,

@@ -49,8 +49,7 @@ pub enum EventKind {
     HeldLong,
     /// A lease has waited for longer than the server's `wait-warn`. It still waits.
     WaitedLong,
-    /// A lease seems to be part of a deadlock: its owner waits for another client that waits for this owner. It still
-    /// waits.
+    /// A lease seems to be in a deadlock: its owner waits for a client that waits for it. It still waits.
     DeadlockSuspected,
 }
 

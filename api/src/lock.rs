@@ -211,8 +211,7 @@ pub struct LockState {
     pub last_token: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,
-    /// The principal of that owner; omitted if the owner is not authenticated. An owner is a principal and an
-    /// `owner_id`.
+    /// The owner's principal; omitted if it is not authenticated. An owner is a principal and an `owner_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -54,5 +54,5 @@ pub use remembered::Remembered;
 pub use review::WaitReview;
 pub use right::Right;
 pub use trail::{Logged, Trail, are_changes_logged};
-pub use view::View;
+pub use view::{Part, View};
 pub use way::Way;

@@ -7,6 +7,17 @@ use leasehold_core::LockKey;
 use super::Right;
 use super::standing::Standing;
 
+/// How much of a range of names a caller can see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Every name.
+    All,
+    /// Perhaps some names: each has to be checked.
+    Some,
+    /// No name.
+    None,
+}
+
 /// Filter for lists, events and history: the entries that a caller can see. The default shows everything.
 #[derive(Clone, Default)]
 pub struct View(Option<Arc<Restriction>>);
@@ -37,6 +48,20 @@ impl View {
     #[inline]
     pub fn shows(&self, lock: &LockKey) -> bool {
         self.0.as_ref().is_none_or(|seen| seen.standing.rule(seen.right, lock).is_some())
+    }
+
+    /// Returns how much the filter shows of the locks whose names are at least `first` and at most `last`.
+    pub fn shows_between(&self, namespace: &str, first: &str, last: &str) -> Part {
+        let Some(seen) = &self.0 else { return Part::All };
+        let mut part = Part::None;
+        for rule in seen.standing.granting(seen.right) {
+            match rule.covers_between(namespace, first, last) {
+                Part::All => return Part::All,
+                Part::Some => part = Part::Some,
+                Part::None => {}
+            }
+        }
+        part
     }
 
     /// Returns whether the filter shows a lease of this principal on this lock.

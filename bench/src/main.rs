@@ -28,7 +28,7 @@ struct Args {
     /// Run for about two minutes: fewer and shorter rounds, fewer held locks.
     #[arg(long)]
     quick: bool,
-    /// Only these workloads, by letter: a, b, c, d (with f and g), e, h, i, j, k, l.
+    /// Only these workloads, by letter: a, b, c, d (with f and g), e, h, i, j, k, l, m.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Numbers of connections in (a).

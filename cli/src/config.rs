@@ -322,6 +322,7 @@ impl Args {
     }
 
     /// Returns the settings of the protocols.
+    #[allow(clippy::needless_update, reason = "a build for tests has one protocol more")]
     fn dialect(&self) -> dialect::Options {
         dialect::Options {
             native: dialect::native::Options { namespace: self.locks_namespace.as_str().into() },
@@ -351,6 +352,7 @@ impl Args {
             terraform: self.terraform.options(),
             lfs: self.lfs.options(),
             dav: self.dav.options(),
+            ..dialect::Options::default()
         }
     }
 }

@@ -64,6 +64,14 @@ impl<T> Arena<T> {
         value
     }
 
+    /// Returns the value in the slot with this index, if there is one.
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        match self.chunks.get(index / CHUNK_LEN)?.get(index % CHUNK_LEN)? {
+            Entry::Occupied(value) => Some(value),
+            Entry::Vacant { .. } => None,
+        }
+    }
+
     /// Returns the number of slots, occupied or not.
     pub(crate) fn n_slots(&self) -> usize {
         let full = self.chunks.len().saturating_sub(1) * CHUNK_LEN;
@@ -72,22 +80,12 @@ impl<T> Arena<T> {
 
     /// Returns the occupied slots in order, from index `from` on.
     pub(crate) fn iter_from(&self, from: usize) -> impl Iterator<Item = (Slot<T>, &T)> {
-        self.iter_among(from, usize::MAX)
-    }
-
-    /// Returns the occupied slots among the `n_max` slots from index `from` on. Takes bounded time, even if most slots
-    /// are vacant.
-    pub(crate) fn iter_among(
-        &self,
-        from: usize,
-        n_max: usize,
-    ) -> impl Iterator<Item = (Slot<T>, &T)> {
         let (first, skip) = (from / CHUNK_LEN, from % CHUNK_LEN);
         let chunks = self.chunks.iter().enumerate().skip(first);
         let entries = chunks.flat_map(|(c, chunk)| {
             chunk.iter().enumerate().map(move |(i, entry)| (c * CHUNK_LEN + i, entry))
         });
-        entries.skip(skip).take(n_max).filter_map(|(at, entry)| match entry {
+        entries.skip(skip).filter_map(|(at, entry)| match entry {
             Entry::Occupied(value) => Some((Slot::at(at), value)),
             Entry::Vacant { .. } => None,
         })
@@ -182,8 +180,9 @@ mod tests {
         assert_eq!(arena.iter_from(2998).map(|(_, n)| *n).collect::<Vec<_>>(), [2998, 2999]);
         assert_eq!(arena.len(), 3000);
         arena.remove(slots[1000]);
-        let among: Vec<_> = arena.iter_among(999, 3).map(|(_, n)| *n).collect();
+        let among: Vec<_> = arena.iter_from(999).map(|(_, n)| *n).take(2).collect();
         assert_eq!((among.as_slice(), arena.n_slots()), ([999, 1001].as_slice(), 3000));
+        assert_eq!((arena.get(999), arena.get(1000), arena.get(3000)), (Some(&999), None, None));
     }
 
     #[test]

@@ -1,21 +1,32 @@
-//! A cheap read-only view of many locks, for code that counts or searches all of them. It copies nothing and settles
+//! A cheap read-only view of one lock, for code that counts or searches all of them. It copies nothing and settles
 //! nothing.
 
 use std::sync::Arc;
 
 use crate::arena::Slot;
 use crate::lease::Lease;
-use crate::lock::Lock;
-use crate::machine::Machine;
+use crate::lock::{Busy, Lapse, Lock};
 use crate::name::{Dialect, Owner};
+use crate::session::Session;
 use crate::state::State;
 use crate::time::Timestamp;
 
 /// A lock as it is stored. Overdue leases and grace periods that no command has ended yet can still be visible.
 #[derive(Clone, Copy)]
 pub struct Glance<'a> {
-    state: &'a State,
-    slot: Slot<Lock>,
+    pub(crate) state: &'a State,
+    pub(crate) slot: Slot<Lock>,
+}
+
+/// An owner of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnerSeen<'a> {
+    /// The slot of the owner. No other owner has it as long as the owner holds or waits for a lock.
+    pub at: usize,
+    /// The owner.
+    pub owner: &'a Owner,
+    /// The dialect of the owner's lease.
+    pub dialect: Dialect,
 }
 
 impl<'a> Glance<'a> {
@@ -31,6 +42,12 @@ impl<'a> Glance<'a> {
         let Self { state, .. } = self;
         let queue = self.lock().queue().into_iter().flat_map(|queue| queue.iter());
         queue.map(move |slot| &state.leases[slot])
+    }
+
+    fn lapse(self) -> Option<&'a Lapse> {
+        let lock = self.lock();
+        let in_grace = lock.busy().is_some_and(|busy: &Busy| busy.in_grace && busy.n_holders == 0);
+        lock.lapse.as_deref().filter(|_| in_grace)
     }
 
     /// The lock's namespace.
@@ -60,7 +77,7 @@ impl<'a> Glance<'a> {
 
     /// Returns until when the lock is reserved for its last owner, if it is.
     pub fn grace_until(self) -> Option<Timestamp> {
-        self.lock().grace(self.state.now).map(|lapse| lapse.grace_until)
+        self.lapse().map(|lapse| lapse.grace_until)
     }
 
     /// Returns when the latest holder was granted the lock.
@@ -68,10 +85,15 @@ impl<'a> Glance<'a> {
         self.latest().map(|lease| lease.granted_at)
     }
 
-    /// Returns when the latest holder's lease ends unless it is renewed. `None` if the lock is free or the lease never
-    /// expires.
+    /// Returns when the latest holder's lease ends unless it is renewed, and without its session. `None` if the lock is
+    /// free or the lease never expires.
     pub fn deadline(self) -> Option<Timestamp> {
-        self.latest().and_then(|lease| self.state.deadline(lease).finite())
+        self.latest().and_then(|lease| lease.deadline.finite())
+    }
+
+    /// Returns the slot of the session that the latest holder's lease belongs to. The lease does not outlive it.
+    pub fn session(self) -> Option<usize> {
+        self.latest().and_then(Lease::session).map(Slot::<Session>::index)
     }
 
     /// Returns when the first waiter in the queue started to wait.
@@ -81,40 +103,27 @@ impl<'a> Glance<'a> {
 
     /// Returns the dialect of the latest holder, else of the owner the lock is reserved for, else of the first waiter.
     pub fn dialect(self) -> Option<Dialect> {
-        let reserved = || self.lock().grace(self.state.now).map(|lapse| lapse.dialect);
+        let reserved = || self.lapse().map(|lapse| lapse.dialect);
         let waiting = || self.waiters().next().map(|lease| lease.dialect);
         self.latest().map(|lease| lease.dialect).or_else(reserved).or_else(waiting)
     }
 
-    /// Returns the holders, latest first, then the waiters in order, at most `n_max` of each, with their dialects.
-    pub fn owners(self, n_max: usize) -> impl Iterator<Item = (Dialect, &'a Owner)> {
+    /// Returns the holders, latest first, then the waiters in order, at most `n_max` of each.
+    pub fn owners(self, n_max: usize) -> impl Iterator<Item = OwnerSeen<'a>> {
         let state = self.state;
         let holders = state.holders(self.slot).take(n_max).map(move |slot| &state.leases[slot]);
-        let owner = move |lease: &'a Lease| (lease.dialect, state.owner(lease.owner));
+        let owner = move |lease: &'a Lease| OwnerSeen {
+            at: lease.owner.index(),
+            owner: state.owner(lease.owner),
+            dialect: lease.dialect,
+        };
         holders.map(owner).chain(self.waiters().take(n_max).map(owner))
-    }
-}
-
-impl Machine {
-    /// Returns the locks in the `n_max` slots that start at `from`, and the slot to continue at. The order is arbitrary
-    /// but stable. A lock that is forgotten and named again during the iteration can appear twice or not at all.
-    pub fn glances(
-        &self,
-        from: usize,
-        n_max: usize,
-    ) -> (impl Iterator<Item = Glance<'_>>, Option<usize>) {
-        let (state, n_slots) = (&self.state, self.state.locks.n_slots());
-        let next = from.saturating_add(n_max);
-        let among =
-            state.locks.iter_among(from, n_max).map(move |(slot, _)| Glance { state, slot });
-        (among, (next < n_slots).then_some(next))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Acquire, Limits, LockKey, Secret, Span, Wait};
+    use crate::*;
 
     fn acquire(name: &str, owner: &str, dialect: u8) -> Acquire {
         let owner = Owner::new("ann", owner);
@@ -122,32 +131,21 @@ mod tests {
     }
 
     #[test]
-    fn every_lock_is_met_once_and_as_it_is_remembered() {
+    fn a_lock_is_seen_as_it_is_stored() {
         let mut machine = Machine::new(Limits::default(), 1);
         let at = |s| Timestamp::ZERO + Span::from_secs(s);
         let ttl = Some(Span::from_secs(30));
-        for n in 0..10 {
-            let wanted = Acquire { ttl, ..acquire(&format!("n{n}"), "a", 1) };
-            assert!(machine.apply(at(n), wanted).outcome.is_ok());
-        }
+        let wanted = Acquire { ttl, ..acquire("n3", "a", 1) };
+        assert!(machine.apply(at(3), wanted).outcome.is_ok());
         let waits = Acquire { wait: Wait::Connected(Span::from_secs(60)), ..acquire("n3", "b", 2) };
         assert!(machine.apply(at(12), waits).outcome.is_ok());
-        let (mut seen, mut from) = (Vec::new(), Some(0));
-        while let Some(place) = from {
-            let (some, next) = machine.glances(place, 4);
-            seen.extend(some.map(|lock| (lock.name().to_owned(), lock.n_waiting())));
-            from = next;
-        }
-        seen.sort();
-        let expected: Vec<_> = (0..10).map(|n| (format!("n{n}"), usize::from(n == 3))).collect();
-        assert_eq!(seen, expected);
-        let (mut all, _) = machine.glances(0, 100);
-        let third = all.find(|lock| lock.name() == "n3").expect("it is there");
-        assert_eq!((&**third.namespace(), third.n_holders()), ("shop", 1));
-        assert_eq!((third.held_since(), third.deadline()), (Some(at(3)), Some(at(33))));
-        assert_eq!((third.waited_since(), third.grace_until()), (Some(at(12)), None));
-        assert_eq!(third.dialect(), Some(Dialect(1)));
-        let owners: Vec<_> = third.owners(5).map(|(_, owner)| &*owner.instance).collect();
+        let lock = machine.glance(0).expect("it is there");
+        assert_eq!((&**lock.namespace(), lock.name(), lock.n_holders()), ("shop", "n3", 1));
+        assert_eq!((lock.held_since(), lock.deadline()), (Some(at(3)), Some(at(33))));
+        assert_eq!((lock.waited_since(), lock.grace_until()), (Some(at(12)), None));
+        assert_eq!((lock.dialect(), lock.session()), (Some(Dialect(1)), None));
+        let owners: Vec<_> = lock.owners(5).map(|seen| &*seen.owner.instance).collect();
         assert_eq!(owners, ["a", "b"]);
+        assert!(machine.glance(1).is_none());
     }
 }

@@ -19,6 +19,7 @@ mod ask;
 mod asker;
 mod catalog;
 mod change;
+mod changed;
 mod circle;
 mod command;
 mod deadline;
@@ -66,6 +67,7 @@ pub use absorb::Incoherent;
 pub use ask::{Ask, Command, Outcome};
 pub use asker::{Asker, Call};
 pub use change::{Change, Note};
+pub use changed::Collected;
 pub use circle::trimmed;
 pub use command::{
     Acquire, AcquireAll, Amend, Cancel, CloseSession, Confirm, EndSession, Extend, GiveUp,
@@ -74,7 +76,7 @@ pub use command::{
 };
 pub use fact::{Fact, What};
 pub use footprint::Footprint;
-pub use glance::Glance;
+pub use glance::{Glance, OwnerSeen};
 pub use group::Group;
 pub use holdings::Whose;
 pub use lease::{Ending, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};

@@ -69,6 +69,10 @@ pub enum Mutant {
     GroupEndedInPart,
     /// Core: after the first list request, new locks are missing from lists.
     NewLockNotListed,
+    /// Core: a renewal is not collected, so lists show the lock's earlier deadline.
+    RenewalNotCollected,
+    /// Engine: the directory of locks still counts what a lock was before it changed.
+    FormerStateCounted,
     /// Engine: a grant of a group is reported even though one of its leases has ended.
     GroupToldInPart,
     /// Core: a repeated request of a group is answered even though one of its leases has ended.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::account::{Account, Share};
 use crate::arena::{Arena, Slot};
+use crate::changed::Changed;
 use crate::deadline::Deadlines;
 use crate::footprint::Footprint;
 use crate::idle::IdleLocks;
@@ -74,6 +75,8 @@ pub(crate) struct State {
     pub(crate) n_convoys: usize,
     /// The locks in slots below this one are in their namespaces' catalogs.
     pub(crate) catalogued: usize,
+    /// The locks and sessions that a reader has to collect. `None`: there is no reader.
+    pub(crate) changed: Option<Box<Changed>>,
 }
 
 impl State {
@@ -115,6 +118,7 @@ impl State {
             vigil,
             n_convoys: 0,
             catalogued: 0,
+            changed: None,
         }
     }
 

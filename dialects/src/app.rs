@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::{StatusCode, request};
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use leasehold_api::{Code, Failure};
 use leasehold_auth::shares::Client;
 use leasehold_auth::{Caller, Denied, Gate};

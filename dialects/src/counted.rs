@@ -9,8 +9,8 @@ use axum::http::request::Parts;
 use leasehold_auth::Caller;
 
 use crate::app::App;
-use crate::http::request::Arrival;
 use crate::http::forwarded;
+use crate::http::request::Arrival;
 
 /// The counting unit as the core knows it; `None` if the caller has an authenticated principal.
 #[derive(Clone, Copy)]

@@ -78,7 +78,8 @@ pub(super) fn vital(
     uri: &Uri,
     is_empty: impl FnOnce() -> bool,
 ) -> Vital {
-    let route = routes.iter().find(|route| route.vital != Vital::Never && route.is(method, uri.path()));
+    let route =
+        routes.iter().find(|route| route.vital != Vital::Never && route.is(method, uri.path()));
     route.map_or(Vital::Never, |route| {
         let is_this = match route.case {
             Case::Every => true,

@@ -10,6 +10,7 @@ use leasehold_core::{
     Span, Target, Wait,
 };
 
+use super::directory::{Collect, ListNames, StopCollecting};
 use super::fence::CheckToken;
 use super::mailbox::Told;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
@@ -17,7 +18,6 @@ use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadLocks,
     ReadSession, each_read,
 };
-use super::survey::Survey;
 use super::undelivered::Undelivered;
 use super::waited::queued;
 use super::watch::WatchLease;

@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 use leasehold_auth::Permitted;
 use leasehold_base::clock::{self, LockClock};
 use leasehold_base::sync::lock;
-use leasehold_core::{Span, Timestamp, mutant};
+use leasehold_core::{Asker, Span, Timestamp, mutant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::archive::ReadHistory;
 use super::ask::Ask;
+use super::directory::Directory;
 use super::error::Error;
 use super::event::{Bell, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
 use super::message::{self, Ticket};
 use super::metrics::{EngineMetrics, Op};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
-use super::shared::{Gone, Shared, Whereabouts};
+use super::shared::{Asking, Gone, Shared, Whereabouts};
 use super::writer::Writer;
 use leasehold_store::{Cursor, Event, EventId, Health};
 
@@ -34,10 +35,10 @@ const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// A handle to the engine. Cheap to clone.
 #[derive(Clone)]
-pub struct EngineHandle(Arc<Inner>);
+pub struct EngineHandle(pub(super) Arc<Inner>);
 
 #[derive(Clone)]
-struct Inner {
+pub(super) struct Inner {
     shared: Arc<Shared>,
     _asking: Arc<Asking>,
     lead: Arc<Lead<Writer>>,
@@ -45,20 +46,15 @@ struct Inner {
     events: Arc<EventLog>,
     metrics: Arc<EngineMetrics>,
     health: Arc<Health>,
+    pub(super) directory: Arc<Directory>,
     /// The worker that owns this handle, if any: its number and reply queue.
     worker: Option<(usize, Arc<Desk>)>,
     /// Wakes the worker's readers.
     bell: Option<Bell>,
 }
 
-/// Stops the engine when the last handle is dropped.
-struct Asking(Arc<Shared>);
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
+/// A permitted request, and its caller if the audit records it.
+type Parts<A> = (A, Option<Arc<Asker>>);
 
 impl EngineHandle {
     pub(super) fn new(
@@ -69,7 +65,7 @@ impl EngineHandle {
         metrics: Arc<EngineMetrics>,
     ) -> Self {
         let _asking = Arc::new(Asking(shared.clone()));
-        let (worker, bell, health) = (None, None, Arc::default());
+        let (worker, bell, health, directory) = (None, None, Arc::default(), Arc::default());
         Self(Arc::new(Inner {
             shared,
             _asking,
@@ -78,6 +74,7 @@ impl EngineHandle {
             events,
             metrics,
             health,
+            directory,
             worker,
             bell,
         }))
@@ -314,6 +311,11 @@ impl EngineHandle {
     /// Sends a request. Dropping the returned future cancels it: a waiter leaves the queue.
     #[inline]
     pub fn ask<A: Ask>(&self, ask: Permitted<A>) -> Call<A> {
+        self.send(ask.into_parts())
+    }
+
+    #[inline]
+    pub(super) fn send<A: Ask>(&self, ask: Parts<A>) -> Call<A> {
         let (asked, mut call) = self.prepare(ask);
         let op = Op::of(&asked.question);
         let refused = self.0.shared.inbox.ask(asked, self.flusher());
@@ -329,8 +331,7 @@ impl EngineHandle {
 
     /// Creates a request for the queue, and the future of its answer.
     #[inline]
-    fn prepare<A: Ask>(&self, ask: Permitted<A>) -> (message::Asked, Call<A>) {
-        let (ask, asker) = ask.into_parts();
+    fn prepare<A: Ask>(&self, (ask, asker): Parts<A>) -> (message::Asked, Call<A>) {
         let (question, ticket) = (ask.into_question(), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
         let reply_to =
@@ -376,7 +377,7 @@ impl Together<'_> {
     /// Adds a request to the group.
     #[inline]
     pub fn ask<A: Ask>(&mut self, ask: Permitted<A>) -> Call<A> {
-        let (asked, call) = self.handle.prepare(ask);
+        let (asked, call) = self.handle.prepare(ask.into_parts());
         self.asked.push(asked);
         call
     }

@@ -11,6 +11,7 @@ mod batch;
 mod busy;
 mod chronicler;
 mod commit;
+mod directory;
 mod durability;
 mod error;
 mod event;
@@ -34,7 +35,6 @@ mod rounds;
 mod shared;
 mod stale;
 mod stepped;
-mod survey;
 mod term;
 mod undelivered;
 mod waited;
@@ -61,6 +61,7 @@ pub use ask::{
 };
 pub use audit::{AuditLog, Mismatch};
 pub use chronicler::HistoryOptions;
+pub use directory::{Counts, FoundLocks, LockQuery, Order, Place, SearchLocks, Stand};
 pub use error::Error;
 pub use event::{EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
@@ -75,7 +76,6 @@ pub use read::{
 pub use shared::Whereabouts;
 #[doc(hidden)]
 pub use stepped::Stepped;
-pub use survey::{Order, Place, Stand, Survey, Surveyed, Tally, Wanted};
 pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 

@@ -9,7 +9,7 @@ use leasehold_core::LockKey;
 use super::{
     CheckToken, CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks,
     ListSessions, Probe, ReadHistory, ReadLease, ReadLeases, ReadLock, ReadLocks, ReadMaintenance,
-    ReadSession, Survey, Take, TakeAll, WaitFor, WaitForAll, WatchLease,
+    ReadSession, SearchLocks, Take, TakeAll, WaitFor, WaitForAll, WatchLease,
 };
 use leasehold_auth::{governed, own};
 
@@ -28,7 +28,7 @@ governed! {
         // The subscriber receives only events on locks it can read.
         Interest::All => caller.check_somewhere(Right::Read, None),
     };
-    Survey: |asked, caller| {
+    SearchLocks: |asked, caller| {
         asked.view = caller.view(Right::Read);
         caller.check_somewhere(Right::Read, None)
     };

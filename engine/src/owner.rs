@@ -15,7 +15,14 @@ pub const WITHOUT_LOCK: &str = "write without a lock";
 /// Returns the owner as it is displayed to other clients. If the owner's name proves the lock, returns only its
 /// beginning.
 pub fn shown(dialect: Dialect, owner: &Owner) -> Cow<'_, str> {
-    let is_proof =
-        dialect == REDIS || dialect == TERRAFORM && !owner.instance.starts_with(WITHOUT_LOCK);
-    if is_proof { shortened(&owner.instance).into() } else { Cow::Borrowed(&owner.instance) }
+    if is_proof(dialect, owner) {
+        shortened(&owner.instance).into()
+    } else {
+        Cow::Borrowed(&owner.instance)
+    }
+}
+
+/// Returns whether the owner's name proves the lock.
+pub(crate) fn is_proof(dialect: Dialect, owner: &Owner) -> bool {
+    dialect == REDIS || dialect == TERRAFORM && !owner.instance.starts_with(WITHOUT_LOCK)
 }

@@ -10,9 +10,9 @@ use leasehold_core::{
 };
 
 use super::batch::Batch;
+use super::directory::{Collect, ListNames, StopCollecting};
 use super::fence::CheckToken;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
-use super::survey::Survey;
 use super::watch::WatchLease;
 use super::writer::Writer;
 
@@ -21,13 +21,13 @@ pub(super) const SCAN_MAX: usize = 1024;
 /// Maximum names that the first list sorts in one round.
 const ORDERED_MAX: usize = 256;
 /// Maximum locks that are settled and shown in one round, so that it takes well under a millisecond.
-const LOCKS_MAX: usize = 100;
+pub(super) const LOCKS_MAX: usize = 100;
 /// Approximate maximum bytes shown of one lock, however many holders and waiters it has.
-const LOCK_BYTES_MAX: usize = 64 * 1024;
-/// Holders that are searched in one turn, but for those of the last lock.
+pub(super) const LOCK_BYTES_MAX: usize = 64 * 1024;
+/// Maximum holders that one round searches, except those of the last lock.
 const SEARCHED_MAX: usize = 1024;
 /// About how much one page of a list has; more is another page.
-const PAGE_BYTES: usize = 64 * 1024;
+pub(super) const PAGE_BYTES: usize = 64 * 1024;
 
 /// A read. It changes nothing, except that overdue leases are ended first.
 pub trait Look {
@@ -73,6 +73,7 @@ macro_rules! each_read {
             ReadLocks,
             CheckToken,
             ListLocks,
+            ListNames,
             ReadSession,
             ReadLease,
             ReadLeases,
@@ -81,7 +82,8 @@ macro_rules! each_read {
             ListSessions,
             CountNamespaces,
             ReadMaintenance,
-            Survey,
+            Collect,
+            StopCollecting,
             WatchLease,
             Probe
         );
@@ -296,32 +298,13 @@ impl Look for ListLocks {
 
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> LockPage {
         let filter = self.0;
-        let mut page = LockPage::default();
         if !writer.machine.order_names(ORDERED_MAX) {
             // The caller repeats the request from the same place. No name sorts before the empty one.
-            page.next = Some(filter.after.unwrap_or_default());
-            return page;
+            let next = Some(filter.after.unwrap_or_default());
+            return LockPage { next, ..LockPage::default() };
         }
-        let (names, last) = names(writer, &filter);
-        let detail = Detail { n_queue_max: SCAN_MAX, n_bytes_max: LOCK_BYTES_MAX };
-        let mut before = filter.after.clone();
-        for name in names {
-            if page.locks.len() == filter.n_max || page.n_bytes >= PAGE_BYTES {
-                page.next = before;
-                return page;
-            }
-            let key = LockKey::new(&*filter.namespace, name.clone());
-            before = Some(name);
-            // Settles the lock first, so that expired leases shown as ended are durably ended.
-            let _ = writer.apply(Settle(key.clone()), batch);
-            let view = writer.machine.lock_in_part(&key, detail);
-            if matches(&key.name, &view, &filter) {
-                page.n_bytes += view.n_bytes();
-                page.locks.push((key, view));
-            }
-        }
-        page.next = last;
-        page
+        let (names, next) = names(writer, &filter);
+        ListNames { filter, names, next }.look(writer, batch)
     }
 }
 
@@ -437,7 +420,7 @@ fn settled_lease(
     writer.machine.lease_record(number)
 }
 
-fn matches(name: &str, view: &LockView, filter: &Filter) -> bool {
+pub(super) fn matches(name: &str, view: &LockView, filter: &Filter) -> bool {
     if filter.leave_out.is_some_and(|leave_out| leave_out.applies(name, view)) {
         return false;
     }

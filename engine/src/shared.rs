@@ -40,6 +40,15 @@ pub(super) struct Shared {
     desks: Mutex<Desks>,
 }
 
+/// Stops the engine when the last handle is dropped.
+pub(super) struct Asking(pub(super) Arc<Shared>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// The location of the leader.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Whereabouts {

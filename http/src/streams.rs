@@ -282,7 +282,7 @@ impl Drop for StreamEntry {
 
 impl fmt::Debug for StreamEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").finish_non_exhaustive()
+        f.debug_struct("StreamEntry").finish_non_exhaustive()
     }
 }
 

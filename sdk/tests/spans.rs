@@ -128,19 +128,27 @@ fn cluster() -> String {
 async fn a_ttl_that_is_shorter_than_a_fail_over_is_warned_of_once() {
     let url = cluster();
     for (path, seconds, n) in [("", 3, 1), ("", 10, 0), ("/single", 3, 0)] {
-        let spans = Spans::default();
-        let _here = tracing::subscriber::set_default(spans.clone());
-        let (client, ttl) =
-            (Client::new(&format!("{url}{path}")).unwrap(), Duration::from_secs(seconds));
-        assert_eq!(client.failover_time(), None);
-        for _ in 0..2 {
-            client.lock("a").ttl(ttl).acquire().await.unwrap().release().await.unwrap();
+        for way in ["lock", "session"] {
+            let spans = Spans::default();
+            let _here = tracing::subscriber::set_default(spans.clone());
+            let client = Client::new(&format!("{url}{path}")).unwrap();
+            assert_eq!(client.failover_time(), None);
+            for _ in 0..2 {
+                take(&client, way, Duration::from_secs(seconds)).await;
+            }
+            let is_known = client.failover_time().is_some();
+            assert_eq!(is_known, path.is_empty(), "{:?}", client.failover_time());
+            let lines = spans.lines.lock().unwrap().clone();
+            let warned: Vec<_> = lines.iter().filter(|line| line.contains("fail-over")).collect();
+            assert_eq!(warned.len(), n, "{path} {seconds} {way}: {lines:?}");
         }
-        client.session().ttl(ttl).open().await.unwrap().close().await.unwrap();
-        let is_known = client.failover_time().is_some();
-        assert_eq!(is_known, path.is_empty(), "{:?}", client.failover_time());
-        let lines = spans.lines.lock().unwrap().clone();
-        let warned: Vec<_> = lines.iter().filter(|line| line.contains("fail-over")).collect();
-        assert_eq!(warned.len(), n, "{path} {seconds}: {lines:?}");
+    }
+}
+
+/// Acquires and releases a lock, or opens and closes a session.
+async fn take(client: &Client, way: &str, ttl: Duration) {
+    match way {
+        "lock" => client.lock("a").ttl(ttl).acquire().await.unwrap().release().await.unwrap(),
+        _ => client.session().ttl(ttl).open().await.unwrap().close().await.unwrap(),
     }
 }

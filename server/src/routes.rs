@@ -91,15 +91,6 @@ async fn nothing_at(State(app): State<Host>, uri: Uri) -> Response {
     failure(StatusCode::NOT_FOUND, Code::NotFound, &why)
 }
 
-/// Answers unknown paths with 404.
-pub(crate) async fn nothing_here() -> Response {
-    failure(StatusCode::NOT_FOUND, Code::NotFound, "no such path")
-}
-
-pub(crate) fn failure(status: StatusCode, code: Code, why: &str) -> Response {
-    (status, Json(Failure::new(code, why))).into_response()
-}
-
 async fn healthz() -> Response {
     Json(Health::OK).into_response()
 }

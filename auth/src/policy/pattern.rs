@@ -1,5 +1,7 @@
 //! Patterns in rules and quotas: a name, or a prefix of names.
 
+use crate::Part;
+
 /// A pattern, compared byte by byte. Only a `*` at the end is a wildcard; `\*` at the end is a literal star.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
@@ -30,6 +32,21 @@ impl Pattern {
     /// Returns whether the pattern matches every name.
     pub(crate) fn is_all(&self) -> bool {
         matches!(self, Pattern::Prefix(prefix) if prefix.is_empty())
+    }
+
+    /// Returns how many of the names from `first` to `last` the pattern matches.
+    pub(crate) fn part_between(&self, first: &str, last: &str) -> Part {
+        let (matches_all, from) = match self {
+            Pattern::Exactly(exact) => (first == last && **exact == *first, exact),
+            // Names that start alike are next to each other.
+            Pattern::Prefix(own) => (self.matches(first) && self.matches(last), own),
+        };
+        let begins_within = *first <= **from && **from <= *last;
+        match (matches_all, begins_within || self.matches(first)) {
+            (true, _) => Part::All,
+            (false, true) => Part::Some,
+            (false, false) => Part::None,
+        }
     }
 
     /// Returns whether the pattern can match a name that starts with `prefix`.
@@ -72,6 +89,29 @@ mod tests {
         ] {
             assert_eq!(Pattern::parse(pattern).matches(name), expected, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_range_is_what_its_names_say() {
+        let names = ["", "a", "ab", "ab/", "ab/c", "abc", "b", "ba"];
+        for pattern in ["*", "", "a", "a*", "ab*", "ab/*", "abb", "abb*", "b*", "c", "c*"] {
+            let pattern = Pattern::parse(pattern);
+            for (n, first) in names.iter().enumerate() {
+                for (m, last) in names.iter().enumerate().skip(n) {
+                    let n_matched = names[n..=m].iter().filter(|n| pattern.matches(n)).count();
+                    let part = pattern.part_between(first, last);
+                    let is_right = match part {
+                        Part::All => n_matched == m - n + 1,
+                        Part::Some => true,
+                        Part::None => n_matched == 0,
+                    };
+                    assert!(is_right, "{pattern:?} from {first:?} to {last:?}: {part:?}");
+                }
+            }
+        }
+        let part = |pattern, first, last| Pattern::parse(pattern).part_between(first, last);
+        assert_eq!((part("a*", "a", "ab"), part("a*", "a", "b")), (Part::All, Part::Some));
+        assert_eq!((part("b*", "a", "ab"), part("b", "b", "b")), (Part::None, Part::All));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::pattern::Pattern;
 use crate::principal::ANONYMOUS;
-use crate::{Principal, Right};
+use crate::{Part, Principal, Right};
 
 /// One rule of the auth file.
 #[derive(Clone, Debug)]
@@ -53,6 +53,20 @@ impl Rule {
     pub(crate) fn reaches_into(&self, namespace: &str, prefix: &str) -> bool {
         self.covers_namespace(namespace)
             && self.locks.iter().any(|pattern| pattern.reaches_into(prefix))
+    }
+
+    /// Returns how much the rule covers of the locks in `namespace` whose names are from `first` to `last`.
+    pub(crate) fn covers_between(&self, namespace: &str, first: &str, last: &str) -> Part {
+        if !self.covers_namespace(namespace) {
+            return Part::None;
+        }
+        let parts = self.locks.iter().map(|pattern| pattern.part_between(first, last));
+        let best = |a, b| match (a, b) {
+            (Part::All, _) | (_, Part::All) => Part::All,
+            (Part::Some, _) | (_, Part::Some) => Part::Some,
+            _ => Part::None,
+        };
+        parts.fold(Part::None, best)
     }
 
     pub(crate) fn covers_all_names(&self) -> bool {

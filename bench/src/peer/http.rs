@@ -50,6 +50,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.stream.flush().await.expect("sent");
         let mut n_read = 0;
         loop {
+            if n_read == self.answer.len() {
+                self.answer.resize(2 * n_read, 0);
+            }
             let n = self.stream.read(&mut self.answer[n_read..]).await.expect("read");
             assert!(n > 0, "the server hung up");
             n_read += n;

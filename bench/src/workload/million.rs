@@ -77,7 +77,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     report.at_most("(g) warm start, of redis", 0.5, our_warm / redis_warm);
 }
 
-fn fill_ours(peer: &Leasehold, n: usize) -> u64 {
+pub(super) fn fill_ours(peer: &Leasehold, n: usize) -> u64 {
     let before = resident_bytes(peer.pid());
     load::block_on(async {
         let tasks: Vec<_> = (0..N_FILLERS)

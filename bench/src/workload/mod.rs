@@ -3,6 +3,7 @@
 mod cluster;
 mod expiry;
 mod hot;
+mod lists;
 mod million;
 mod polling;
 mod rates;
@@ -50,7 +51,7 @@ impl Setting {
 type Run = fn(&Setting, &mut Report);
 
 /// The workloads by letter, as in docs/internals/benchmark-method.md.
-pub(crate) const ALL: [(&str, Run); 10] = [
+pub(crate) const ALL: [(&str, Run); 11] = [
     ("a", rates::run),
     ("b", hot::run),
     ("c", renew::run),
@@ -61,4 +62,5 @@ pub(crate) const ALL: [(&str, Run); 10] = [
     ("j", resp::run),
     ("k", cluster::run),
     ("l", secured::run),
+    ("m", lists::run),
 ];

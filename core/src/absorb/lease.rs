@@ -143,7 +143,7 @@ impl State {
         let lease = &self.leases[slot];
         self.waiting.insert((lease.owner, lease.number));
         self.locks[lock].busy_mut().queue.get_or_insert_default().insert(lease, slot);
-        self.recount_convoy(lock);
+        self.lock_moved(lock);
     }
 
     fn dequeue(&mut self, slot: Slot<Lease>) {
@@ -157,7 +157,7 @@ impl State {
         if queue.len() == 0 {
             busy.queue = None;
         }
-        self.recount_convoy(lock);
+        self.lock_moved(lock);
     }
 
     pub(super) fn grant(
@@ -196,7 +196,11 @@ impl State {
         let lease = &mut self.leases[slot];
         lease.renewed_at = at;
         lease.version += 1;
+        let lock = lease.lock;
         let before = std::mem::replace(&mut lease.deadline, deadline);
+        if !mutant!(RenewalNotCollected) {
+            self.lock_changed(lock);
+        }
         // A later deadline does not move the lease's entry among the deadlines, which keeps the usual renewal cheap.
         // When the old deadline comes, `sweep::expire_lease` moves the entry.
         if deadline < before || deadline == Timestamp::NEVER {
@@ -232,7 +236,7 @@ impl State {
             queue.insert(lease, slot);
         }
         let lock = lease.lock;
-        self.recount_convoy(lock);
+        self.lock_moved(lock);
         self.lease_deadlines.set(slot, deadline);
     }
 

@@ -33,6 +33,7 @@ impl State {
             hash.of((lock.namespace.index(), &lock.name))
         };
         lock_index.insert(hash_of(&slot), slot, hash_of);
+        self.lock_changed(slot);
         if self.is_catalogued(slot) && !mutant!(NewLockNotListed) {
             self.namespaces.catalog(namespace).insert(&self.locks, slot);
         }
@@ -89,6 +90,7 @@ impl State {
             self.namespaces.catalog(namespace).remove(&self.locks, slot);
         }
         let lock = self.locks.remove(slot);
+        self.lock_changed(slot);
         self.footprint.names -= lock.name.len();
         self.namespaces.count_lock(lock.namespace, false);
         self.namespaces.raise_floor(lock.namespace, lock.last_token);
@@ -107,7 +109,7 @@ impl State {
         self.leases[slot].in_lock.after = after;
         self.count_holder(lock, slot);
         self.clear_lapse(lock);
-        self.recount_convoy(lock);
+        self.lock_moved(lock);
     }
 
     pub(super) fn remove_holder(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
@@ -122,14 +124,14 @@ impl State {
             self.leases[after].in_lock.before = links.before;
         }
         self.discount_holder(lock, slot);
-        self.recount_convoy(lock);
+        self.lock_moved(lock);
     }
 
     pub(crate) fn set_lapse(&mut self, lock: Slot<Lock>, lapse: Lapse) {
         if lapse.grace_until > self.now {
             self.grace_deadlines.set(lock, lapse.grace_until);
             self.locks[lock].busy_mut().in_grace = true;
-            self.recount_convoy(lock);
+            self.lock_moved(lock);
         }
         self.locks[lock].lapse = Some(Box::new(lapse));
     }
@@ -147,11 +149,13 @@ impl State {
         if let Usage::Busy(busy) = &mut self.locks[lock].usage {
             busy.in_grace = false;
         }
-        self.recount_convoy(lock);
+        self.lock_moved(lock);
     }
 
-    /// Updates whether a lock is a convoy: free, but with waiters, which wait for a group of locks.
-    pub(crate) fn recount_convoy(&mut self, lock: Slot<Lock>) {
+    /// Follows a change of a lock's holders, queue or grace period: notes it for lists, and updates whether the lock is a
+    /// convoy: free, but with waiters, which wait for a group of locks.
+    pub(crate) fn lock_moved(&mut self, lock: Slot<Lock>) {
+        self.lock_changed(lock);
         let Usage::Busy(busy) = &mut self.locks[lock].usage else { return };
         let is_convoy = busy.is_convoy();
         if std::mem::replace(&mut busy.in_convoy, is_convoy) != is_convoy {

@@ -25,6 +25,7 @@ impl State {
             leases: None,
             n_leases: 0,
         });
+        self.session_changed(slot);
         self.session_numbers.insert(record.number, slot);
         self.session_digests.insert(record.digest, slot);
         self.next_session = self.next_session.max(SessionNumber(record.number.0 + 1));
@@ -38,6 +39,7 @@ impl State {
 
     pub(super) fn keep_session(&mut self, slot: Slot<Session>, deadline: Timestamp) {
         self.sessions[slot].deadline = deadline;
+        self.session_changed(slot);
         self.session_deadlines.set(slot, deadline);
     }
 
@@ -46,12 +48,14 @@ impl State {
         session.ended = Some(how);
         session.deadline = at;
         self.owners.accounts.get_mut(session.account).remove_session(session.dialect);
+        self.session_changed(slot);
         self.session_deadlines.remove(slot);
         self.ending.push_back(slot);
     }
 
     pub(super) fn forget_session(&mut self, slot: Slot<Session>) {
         let session = self.sessions.remove(slot);
+        self.session_changed(slot);
         self.session_numbers.remove(&session.number);
         self.session_digests.remove(&session.digest);
         self.owners.release(session.owner);

@@ -1,6 +1,7 @@
 //! Tests of the rules: scenarios, a reference model, and deliberate bugs.
 
 mod absorbing;
+mod collecting;
 mod forgetting;
 mod model;
 mod mutants;

@@ -17,9 +17,9 @@ use super::extract::{Base, Body, Id};
 use super::parameter::Update;
 use super::wire::Claim;
 use crate::app::App;
-use crate::{Dialect, mismatch};
 use crate::http::request::UnlessOwn;
 use crate::operator;
+use crate::{Dialect, mismatch};
 
 pub(super) async fn change(
     State(app): State<App>,

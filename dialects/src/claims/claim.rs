@@ -15,8 +15,8 @@ use super::error::Refusal;
 use super::extract::{Base, Body, Id, Pairs};
 use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
-use crate::app::App;
 use crate::Dialect;
+use crate::app::App;
 use crate::counted::Counted;
 use crate::http::request;
 

@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use crate::Dialect;
 use crate::failure::{Effect, RequestFailure, Retry, rendered};
-use crate::limit::{self, Met};
-use crate::rejection::in_words;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
+use crate::limit::{self, Met};
+use crate::rejection::in_words;
 
 /// An error response of this dialect.
 #[derive(Debug)]

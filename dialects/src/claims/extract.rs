@@ -9,9 +9,9 @@ use leasehold_core::LeaseNumber;
 use super::error::Refusal;
 use super::parameter::Parameters;
 use crate::app::App;
-use crate::query;
 use crate::http::request::Arrival;
 use crate::http::{body, forwarded};
+use crate::query;
 
 /// The claim that the path names. A malformed id is reported as a claim that does not exist.
 pub(super) struct Id(pub(super) LeaseNumber);

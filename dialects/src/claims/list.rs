@@ -13,8 +13,8 @@ use super::error::Refusal;
 use super::extract::{Base, Pairs};
 use super::filter::Filter;
 use super::wire::{Claim, ClaimBody};
-use crate::app::App;
 use crate::Dialect;
+use crate::app::App;
 use crate::http::pieces::{BrokenOff, Pieces};
 use leasehold_auth::shares::Client;
 

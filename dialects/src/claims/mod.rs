@@ -22,10 +22,10 @@ use axum::routing::get;
 use leasehold_core::Span;
 
 use super::Listener;
+use crate::RequestFailure;
+use crate::app::App;
 use crate::route::Route;
 use crate::vital::Vital;
-use crate::app::App;
-use crate::RequestFailure;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["v1"];

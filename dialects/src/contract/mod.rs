@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::app::App;
 use crate::Dialect;
+use crate::app::App;
 
 pub(crate) use chapter::Chapter;
 pub(crate) use operation::Operation;
@@ -56,6 +56,3 @@ pub fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
         },
     })
 }
-
-#[cfg(test)]
-mod tests;

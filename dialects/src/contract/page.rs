@@ -9,8 +9,8 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 
-use crate::app::App;
 use crate::Dialect;
+use crate::app::App;
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const CSS: &str = "text/css; charset=utf-8";

@@ -11,13 +11,13 @@ use super::hold;
 use super::place::href;
 use super::xml::escape;
 use crate::app::App;
-use crate::content::{self, FilePath, NoPath, Unreceived};
 use crate::basic;
+use crate::content::{self, FilePath, NoPath, Unreceived};
 use crate::failure::{RequestFailure, Retry, rendered};
 use crate::grip::{InTheWay, Obstacle};
-use crate::owner;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
+use crate::owner;
 
 /// What a client does after a request that might have taken effect. This protocol has no request ids.
 const ADVICE: &str = "look at the path before repeating it";

@@ -17,8 +17,8 @@ use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::content::{Facts, FilePath, Found, Reach, ToRead};
 use crate::files::condition;
 use crate::http::answers::Sending;
-use crate::http::pieces::{BrokenOff, Outlet, PIECE_BYTES};
 use crate::http::client;
+use crate::http::pieces::{BrokenOff, Outlet, PIECE_BYTES};
 
 /// Maximum number of entries that are read from a folder at a time.
 const PAGE: usize = 500;

@@ -311,8 +311,8 @@ async fn tag_of(dav: &Dav, caller: &Caller, path: &FilePath) -> Result<Option<St
 
 /// Writes to the audit files that a write showed a token with which its caller holds no lock on any target.
 async fn note_foreign_token(dav: &Dav, asked: &Asked, conditions: &If, shown: &[Active]) {
-    let is_own = |token: &&str| shown.iter().any(|active| active.token() == **token);
-    let token = conditions.tokens().find(|token| is_token(token) && !is_own(token));
+    let own: HashSet<String> = shown.iter().map(Active::token).collect();
+    let token = conditions.tokens().find(|token| is_token(token) && !own.contains(*token));
     if let Some(token) = token {
         note_wrong_token(dav, &asked.caller, &asked.path, ("write", token)).await;
     }

@@ -18,8 +18,8 @@ use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::content::{Extent, FilePath, Found, Reach, Scope, ToWrite};
 use crate::files::condition::{Precondition, UNMET, of_write};
 use crate::grip::{Grip, Terms};
-use crate::{Dialect, owner};
 use crate::http::request;
+use crate::{Dialect, owner};
 
 /// Maximum number of characters of the client's `owner` element that become the owner's name.
 const OWNER_CHARS: usize = 64;

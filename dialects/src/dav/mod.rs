@@ -35,14 +35,14 @@ use super::Listener;
 use super::counted::Counted;
 use super::files::read::{self, Unserved};
 use super::query;
-use crate::route::Route;
-use crate::vital::Vital;
+use crate::RequestFailure;
 use crate::app::App;
 use crate::content::{FilePath, Found, Store, ToRead};
-use crate::RequestFailure;
-use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::http::body;
 use crate::http::client;
+use crate::http::request::{Arrival, NOT_ALLOWED};
+use crate::route::Route;
+use crate::vital::Vital;
 use error::Refusal;
 
 /// First path segment of this dialect.

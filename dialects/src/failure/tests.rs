@@ -12,9 +12,9 @@ use leasehold_store::memory::MemoryStore;
 
 use super::*;
 use crate::app::App;
-use crate::{ALL, Dialect};
 use crate::http;
 use crate::metrics::Metrics;
+use crate::{ALL, Dialect};
 
 const ENGINE: [engine::Error; 11] = [
     engine::Error::Busy,

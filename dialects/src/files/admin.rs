@@ -12,9 +12,9 @@ use super::error::Refusal;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
 use crate::content::FilePath;
-use crate::{cursor, grip};
 use crate::http::pieces::PIECE_BYTES;
 use crate::operator;
+use crate::{cursor, grip};
 
 type Answer = Result<Response, Refusal>;
 
@@ -38,7 +38,7 @@ pub(super) async fn list(State(files): State<Files>, caller: Caller, uri: Uri) -
         let filter = filter(&files, limit - locks.len(), after);
         // The purpose of this list is to revoke locks, so it requires that right.
         let list = caller.permit_list(Right::Revoke, ListLocks(filter))?;
-        let page = files.app.engine.ask(list).await?;
+        let page = files.app.engine.list(list).await?;
         n_bytes += page.n_bytes;
         locks.extend(page.locks.iter().filter_map(|(key, view)| shown(&files, key, view)));
         // The cursor is the last name in this response. The engine's own cursor can be a name that the caller cannot

@@ -8,8 +8,8 @@ use super::error::Refusal;
 use super::hold::{self, holder};
 use super::session::Session;
 use super::wire::{self, Acquired, Done, LockShown, Status};
-use crate::content::{FilePath, ToRead};
 use crate::Dialect;
+use crate::content::{FilePath, ToRead};
 use crate::http::request;
 
 type Answer = Result<Response, Refusal>;

@@ -34,13 +34,13 @@ use serde::Deserialize;
 use tokio::sync::OwnedMutexGuard;
 
 use super::{Listener, file_url};
-use crate::route::Route;
-use crate::vital::Vital;
+use crate::RequestFailure;
 use crate::app::{self, App};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
-use crate::RequestFailure;
-use crate::http::request::{self, Arrival};
 use crate::http::client;
+use crate::http::request::{self, Arrival};
+use crate::route::Route;
+use crate::vital::Vital;
 use error::Refusal;
 use leasehold_auth::shares::Client;
 use lock::Operation;

@@ -19,9 +19,9 @@ use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
 use crate::audit::Kind;
 use crate::counted::Counted;
-use crate::{Dialect, owner};
-use crate::http::request::Arrival;
 use crate::http::forwarded;
+use crate::http::request::Arrival;
+use crate::{Dialect, owner};
 
 const COOKIE: &str = "hengdang_session";
 /// The cookie's name over TLS: browsers accept it from this host only, so no other host of the domain can set it.

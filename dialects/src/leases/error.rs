@@ -14,9 +14,9 @@ use serde::Serialize;
 use super::wire;
 use crate::app::App;
 use crate::failure::{RequestFailure, Retry, rendered};
-use crate::limit::{self, Met};
-use crate::http::request;
 use crate::http::body::BadBody;
+use crate::http::request;
+use crate::limit::{self, Met};
 
 /// An error response of this dialect. Its body contains the server time, so [`write`] adds the body when the response
 /// leaves the handler.

@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 
 use super::error::{Code, Refusal};
 use crate::app::App;
-use crate::{path, query};
-use crate::http::request::Arrival;
 use crate::http::body;
+use crate::http::request::Arrival;
+use crate::{path, query};
 
 /// The lease id in the path, not yet parsed.
 pub(super) struct Lease(pub(super) String);

@@ -16,8 +16,8 @@ use super::extract::{Body, Claimed, Lease};
 use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
 use crate::counted::Counted;
-use crate::{Dialect, lease_id, mismatch, owner};
 use crate::http::request;
+use crate::{Dialect, lease_id, mismatch, owner};
 
 pub(super) type Answer = Result<Response, Refusal>;
 

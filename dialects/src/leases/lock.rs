@@ -12,8 +12,8 @@ use super::extract::{Body, Claimed, Lock, Params};
 use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
-use crate::{Dialect, grip};
 use crate::operator;
+use crate::{Dialect, grip};
 
 pub(super) async fn look(
     State(app): State<App>,

@@ -14,10 +14,10 @@ use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 
 use super::Listener;
+use crate::RequestFailure;
+use crate::app::App;
 use crate::route::Route;
 use crate::vital::Vital;
-use crate::app::App;
-use crate::RequestFailure;
 
 /// The first segments of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["leases", "locks", "health"];

@@ -13,8 +13,8 @@ use super::repository::{Oid, Repository};
 use super::wire::{self, Action, Actions, Batch, BatchRequest, Object, ObjectShown};
 use super::{Answer, Asked, Lfs};
 use crate::content::{self, Content, Found, ToRead};
-use crate::http::request::Arrival;
 use crate::http::forwarded;
+use crate::http::request::Arrival;
 
 const BASIC: &str = "basic";
 const HASH: &str = "sha256";

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::wire::{self, LockShown};
 use crate::content::{self, Unreceived};
 use crate::failure::{RequestFailure, Retry, rendered};
-use crate::{basic, native};
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
+use crate::{basic, native};
 
 /// What a client does after a request that might have taken effect. This protocol has no request ids.
 const ADVICE: &str = "list the locks and objects before repeating it";

@@ -12,8 +12,8 @@ use super::lock::find;
 use super::repository::Repository;
 use super::wire::{self, Held, LockShown, Locks, Verified, VerifyRequest};
 use super::{Answer, Asked, Lfs};
-use crate::{cursor, grip, query};
 use crate::http::pieces::PIECE_BYTES;
+use crate::{cursor, grip, query};
 
 const LIMIT_DEFAULT: u64 = 100;
 const LIMIT_MAX: u64 = 1000;
@@ -136,7 +136,7 @@ async fn page(
     let (mut held, mut n_bytes, mut last, mut is_over) = (Vec::new(), 0, None, false);
     // A page ends when its bytes are used up, even below the requested limit. The client continues with the cursor.
     while !is_over && filter.n_max > 0 && n_bytes < PIECE_BYTES {
-        let page = lfs.app.engine.ask(caller.permit(ListLocks(filter.clone()))?).await?;
+        let page = lfs.app.engine.list(caller.permit(ListLocks(filter.clone()))?).await?;
         n_bytes += page.n_bytes;
         filter.n_max -= page.locks.len();
         held.extend(page.locks.iter().flat_map(|(key, view)| holders(repository, key, view)));

@@ -13,9 +13,9 @@ use super::repository::Repository;
 use super::wire::{self, Held, LockAnswer, LockRequest, UnlockRequest};
 use super::{Answer, Asked, Lfs};
 use crate::counted::Counted;
-use crate::{ALL, Dialect};
 use crate::http::request::{self, UnlessOwn};
 use crate::operator;
+use crate::{ALL, Dialect};
 
 /// Acquires the lock of a file. The lock does not expire.
 pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {

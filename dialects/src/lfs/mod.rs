@@ -27,13 +27,13 @@ use leasehold_core::{Owner, Span};
 use serde::de::DeserializeOwned;
 
 use super::{Listener, owner};
-use crate::route::Route;
-use crate::vital::Vital;
+use crate::RequestFailure;
 use crate::app::App;
 use crate::content::Store;
-use crate::RequestFailure;
-use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::http::body;
+use crate::http::request::{Arrival, NOT_ALLOWED};
+use crate::route::Route;
+use crate::vital::Vital;
 use error::Refusal;
 use repository::Repository;
 use target::Target;
@@ -44,9 +44,8 @@ pub use target::is_transfer;
 pub(super) const WORDS: &[&str] = &["lfs"];
 pub(super) const LISTENER: Option<Listener> = None;
 /// The operations that the request pipeline treats differently.
-pub(super) const ROUTES: &[Route] = &[
-    Route::new("POST", "/lfs/{*repository}/locks/{id}/unlock").vital(Vital::IfOwn),
-];
+pub(super) const ROUTES: &[Route] =
+    &[Route::new("POST", "/lfs/{*repository}/locks/{id}/unlock").vital(Vital::IfOwn)];
 
 /// The settings of this dialect.
 #[derive(Clone, Debug)]

@@ -14,9 +14,9 @@ use super::{Answer, Asked, Lfs};
 use crate::audit::Kind;
 use crate::content::{self, Found, Upload};
 use crate::files::read::{self, Unserved};
-use crate::http::request::Arrival;
 use crate::http::client;
 use crate::http::forwarded;
+use crate::http::request::Arrival;
 
 /// Handles `GET objects/OID` and `PUT objects/OID`.
 pub(super) async fn transfer(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {

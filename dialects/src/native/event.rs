@@ -22,8 +22,8 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::stale::Staleness;
 use crate::app::App;
-use crate::owner;
 use crate::http::answers::Sending;
+use crate::owner;
 use leasehold_auth::shares::Client;
 
 /// Interval of keep-alive comments on an idle stream, so that proxies do not close it.

@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::{path, query};
-use crate::http::request::Arrival;
 use crate::http::body;
+use crate::http::request::Arrival;
+use crate::{path, query};
 
 /// The time at which the request arrived. `expires_after_send_ms` in the response counts from here, however long the
 /// request waited for a lock.

@@ -26,9 +26,9 @@ use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::counted::Counted;
-use crate::{Dialect, lease_id, owner};
-use crate::http::request;
 use crate::http::json;
+use crate::http::request;
+use crate::{Dialect, lease_id, owner};
 
 type Answer = Result<Response, Refusal>;
 type Answered = Result<Result<WaitedAll, Rejection>, engine::Error>;

@@ -14,8 +14,8 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
-use crate::{cursor, grip};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
+use crate::{cursor, grip};
 use leasehold_auth::shares::Client;
 
 const LIMIT_DEFAULT: usize = 100;
@@ -107,7 +107,7 @@ impl LockListing {
         self.filter.n_max = self.limit - self.n_shown;
         // One engine turn scans a bounded number of locks, so a page can take several turns.
         let ask = self.caller.permit(ListLocks(self.filter.clone()))?;
-        let page = self.app.engine.ask(ask).await?;
+        let page = self.app.engine.list(ask).await?;
         self.n_shown += page.locks.len();
         self.is_over = page.next.is_none() || self.n_shown == self.limit;
         self.filter.after.clone_from(&page.next);

@@ -26,10 +26,10 @@ use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::counted::Counted;
-use crate::{Dialect, grip, lease_id, owner};
-use crate::http::request;
 use crate::http::json;
+use crate::http::request;
 use crate::operator;
+use crate::{Dialect, grip, lease_id, owner};
 
 /// Maximum number of waiters in the state of a lock.
 const QUEUE_SHOWN: usize = 100;

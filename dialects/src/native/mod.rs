@@ -26,10 +26,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 
 use super::Listener;
+use crate::RequestFailure;
+use crate::app::App;
 use crate::route::Route;
 use crate::vital::Vital;
-use crate::app::App;
-use crate::RequestFailure;
 pub use direct::{Direct, Verb};
 pub(crate) use error::Refusal;
 pub use event::{note, wire as told};

@@ -18,8 +18,8 @@ use super::extract::{Body, Lock};
 use super::lock;
 use super::stale::Staleness;
 use super::wire;
-use crate::app::App;
 use crate::Dialect;
+use crate::app::App;
 use crate::http::answers::Sending;
 use leasehold_auth::shares::Client;
 

@@ -28,10 +28,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::{Dialect, Listener};
-use crate::route::Route;
-use crate::app::App;
 use crate::RequestFailure;
+use crate::app::App;
 use crate::http::Listen;
+use crate::route::Route;
 
 /// There are no HTTP paths.
 pub(super) const WORDS: &[&str] = &[];

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use super::duration;
 use super::error::Refusal;
 use crate::app::App;
-use crate::{owner, query};
 use crate::http::request::Arrival;
+use crate::{owner, query};
 
 /// The lock if the query contains no `job`.
 const DEFAULT_JOB: &str = "default";

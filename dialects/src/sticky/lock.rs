@@ -13,8 +13,8 @@ use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
 use crate::counted::Counted;
-use crate::{Dialect, owner};
 use crate::http::request;
+use crate::{Dialect, owner};
 
 type Answer = Result<Response, Refusal>;
 

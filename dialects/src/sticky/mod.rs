@@ -20,10 +20,10 @@ use leasehold_core::Span;
 use leasehold_engine::ReadLock;
 
 use super::{Dialect, Listener};
+use crate::RequestFailure;
+use crate::app::App;
 use crate::route::Route;
 use crate::vital::Vital;
-use crate::app::App;
-use crate::RequestFailure;
 
 /// The first segment of the paths that this dialect serves.
 pub(super) const WORDS: &[&str] = &["lock"];

@@ -12,10 +12,10 @@ use maud::{Markup, html};
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
-use crate::http::media::wants_page;
 use crate::grip;
-use crate::http::request::Arrival;
+use crate::http::media::wants_page;
 use crate::http::page::{Page, Shape, Text, name, state, title};
+use crate::http::request::Arrival;
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 /// Maximum locks on the page. The console shows more, in pages.

@@ -12,9 +12,9 @@ use leasehold_engine as engine;
 use super::info::LockInfo;
 use crate::content::{self, Unreceived};
 use crate::failure::{RequestFailure, rendered};
-use crate::{basic, native};
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
+use crate::{basic, native};
 
 /// What a client does after a request that might have taken effect. This protocol has no request ids.
 const ADVICE: &str = "look at the state before repeating it";

@@ -150,11 +150,7 @@ fn own(dialect: Number, metadata: Option<&[u8]>) -> Option<LockInfo> {
 
 /// Returns who acquired a lock through Terraform, as user@host. The owner of the lease is the lock id, which proves the
 /// lock, so it is not shown whole.
-pub(crate) fn who(
-    dialect: Number,
-    owner: &Owner,
-    metadata: Option<&[u8]>,
-) -> Option<String> {
+pub(crate) fn who(dialect: Number, owner: &Owner, metadata: Option<&[u8]>) -> Option<String> {
     if dialect != Dialect::Terraform.number() {
         return None;
     }

@@ -12,10 +12,10 @@ use super::info::LockInfo;
 use super::state::State;
 use super::{Answer, Asked, States};
 use crate::counted::Counted;
-use crate::{Dialect, mismatch, owner};
-use crate::http::request::{self, UnlessOwn};
 use crate::http::body;
+use crate::http::request::{self, UnlessOwn};
 use crate::operator;
+use crate::{Dialect, mismatch, owner};
 
 /// The reason that is recorded with a lease that `terraform force-unlock` ended.
 const FORCED: &str = "terraform force-unlock";

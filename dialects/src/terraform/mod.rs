@@ -26,13 +26,13 @@ use leasehold_auth::Caller;
 use leasehold_core::Span;
 
 use super::{Listener, path};
-use crate::route::Route;
-use crate::vital::Vital;
+use crate::RequestFailure;
 use crate::app::{self, App};
 use crate::content::Store;
-use crate::RequestFailure;
-use crate::http::request::{Arrival, NOT_ALLOWED};
 use crate::http::body;
+use crate::http::request::{Arrival, NOT_ALLOWED};
+use crate::route::Route;
+use crate::vital::Vital;
 use checksum::Checksum;
 use error::Refusal;
 pub(super) use info::{shown, who};

@@ -14,9 +14,9 @@ use super::lock::holder;
 use super::state::State;
 use super::{Answer, Asked, States};
 use crate::content::{self, Folders, Found, ToRead};
-use crate::http::request::Arrival;
 use crate::http::answers::Sending;
 use crate::http::client;
+use crate::http::request::Arrival;
 
 /// Maximum attempts to read the latest version, which can be removed after it was found.
 const TRIES: usize = 3;

@@ -20,8 +20,8 @@ use super::{Answer, Asked, States};
 use crate::audit::Kind;
 use crate::content::{self, Upload};
 use crate::counted::Counted;
-use crate::query;
 use crate::http::client;
+use crate::query;
 
 /// The query parameters. Others are ignored: they are for other software, and Terraform sends the query of its
 /// configured address unchanged.

@@ -14,9 +14,9 @@ use bytes::BytesMut;
 
 use super::listener::Serving;
 use super::{Dialect, Listener, RequestFailure};
-use crate::route::Route;
 use crate::app::App;
 use crate::http::{Conversation, Heard, Listen};
+use crate::route::Route;
 
 pub(super) const WORDS: &[&str] = &["toy"];
 

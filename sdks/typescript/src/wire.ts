@@ -16,13 +16,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFileOfRoot"];
         /**
-         * Create a folder, or use the lock of a file
+         * Make a folder, or use a file's lock
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolderOfRoot"];
         /**
          * Remove a file
-         * @description Or an empty folder.
+         * @description Or a folder that is empty.
          */
         delete: operations["removeFileOfRoot"];
         options?: never;
@@ -42,13 +42,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFileAtRoot"];
         /**
-         * Create a folder, or use the lock of a file
+         * Make a folder, or use a file's lock
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolderAtRoot"];
         /**
          * Remove a file
-         * @description Or an empty folder.
+         * @description Or a folder that is empty.
          */
         delete: operations["removeFileAtRoot"];
         options?: never;
@@ -83,7 +83,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Revoke the lock of a file */
+        /** Revoke the lock of any holder */
         delete: operations["revokeFileLock"];
         options?: never;
         head?: never;
@@ -97,7 +97,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the session */
+        /** Look at the session */
         get: operations["lookAtFilesSession"];
         put?: never;
         /** Begin a session */
@@ -116,7 +116,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List your sessions */
+        /** Look at all own sessions */
         get: operations["listFilesSessions"];
         put?: never;
         post?: never;
@@ -138,7 +138,7 @@ export interface paths {
         /** Write a file */
         put: operations["davWrite"];
         post?: never;
-        /** Remove a file, or a folder with its content */
+        /** Remove a file, or a folder with all in it */
         delete: operations["davRemove"];
         options?: never;
         head?: never;
@@ -169,7 +169,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The style of that page */
+        /** How that page looks */
         get: operations["docsStyle"];
         put?: never;
         post?: never;
@@ -186,7 +186,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The script of that page */
+        /** How that page works */
         get: operations["docsScript"];
         put?: never;
         post?: never;
@@ -208,13 +208,13 @@ export interface paths {
         /** Write a file */
         put: operations["writeFile"];
         /**
-         * Create a folder, or use the lock of a file
+         * Make a folder, or use a file's lock
          * @description The path of a folder ends with a slash.
          */
         post: operations["makeFolder"];
         /**
          * Remove a file
-         * @description Or an empty folder.
+         * @description Or a folder that is empty.
          */
         delete: operations["removeFile"];
         options?: never;
@@ -229,7 +229,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the server healthy? */
+        /** Is the server well? */
         get: operations["health"];
         put?: never;
         post?: never;
@@ -246,7 +246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the process alive? */
+        /** Does the process answer? */
         get: operations["healthz"];
         put?: never;
         post?: never;
@@ -263,7 +263,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is this server the leader of its cluster? */
+        /** Does this server lead those that share its store? */
         get: operations["leaderz"];
         put?: never;
         post?: never;
@@ -331,7 +331,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List locked files */
+        /** The files that are locked */
         get: operations["listLfsLocks"];
         put?: never;
         /** Lock a file */
@@ -368,7 +368,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** List your locks and those of others */
+        /** Own locks and those of others */
         post: operations["verifyLfsLocks"];
         delete?: never;
         options?: never;
@@ -403,7 +403,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Check whether an object exists */
+        /** Is an object there? */
         post: operations["verifyLfsObject"];
         delete?: never;
         options?: never;
@@ -420,7 +420,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Request transfers of objects */
+        /** Ask how to move objects */
         post: operations["batchLfs"];
         delete?: never;
         options?: never;
@@ -435,7 +435,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the engine running? */
+        /** Does the engine's loop go round? */
         get: operations["livez"];
         put?: never;
         post?: never;
@@ -452,10 +452,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a lock */
+        /** Look at a lock */
         get: operations["lookAtJob"];
         put?: never;
-        /** Acquire or renew a lock */
+        /** Take a lock, or renew it */
         post: operations["acquireJob"];
         /** Release a lock */
         delete: operations["releaseJob"];
@@ -471,7 +471,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A page with all locks */
+        /** All locks, for people */
         get: operations["lockPage"];
         put?: never;
         post?: never;
@@ -488,7 +488,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a lock */
+        /** Look at a lock */
         get: operations["lookAtLease"];
         put?: never;
         post?: never;
@@ -507,7 +507,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Force the release of a lock */
+        /** Release a lock by force */
         post: operations["forceRelease"];
         delete?: never;
         options?: never;
@@ -522,7 +522,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Metrics */
+        /** What was counted */
         get: operations["metrics"];
         put?: never;
         post?: never;
@@ -556,7 +556,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Can the server commit writes now? */
+        /** Could something be made durable right now? */
         get: operations["readyz"];
         put?: never;
         post?: never;
@@ -616,7 +616,7 @@ export interface paths {
         post: operations["lockTerraformState"];
         /**
          * Unlock a state
-         * @description Needs the body that was sent to lock it. Without a body, releases the lock of any holder, as `terraform force-unlock` does.
+         * @description With the body that was sent to lock it. Without a body, the lock of any holder is released, as by `terraform force-unlock`.
          */
         delete: operations["unlockTerraformState"];
         options?: never;
@@ -631,7 +631,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the stored versions */
+        /** The versions that are kept */
         get: operations["listTerraformVersions"];
         put?: never;
         post?: never;
@@ -667,7 +667,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Roll back to an earlier version */
+        /** Make an earlier version the state */
         post: operations["restoreTerraformVersion"];
         delete?: never;
         options?: never;
@@ -686,7 +686,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them
-         * @description All leases are granted at the same moment, or none is. No other request overtakes a waiting group, so no request waits forever and no two groups wait for each other.
+         * @description All leases are granted at one instant or none is. While they wait, no later request passes them, so no request waits forever and no two such requests wait for each other.
          */
         post: operations["acquireAll"];
         delete?: never;
@@ -702,7 +702,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read which auth file is active */
+        /** Which auth file is in force? */
         get: operations["lookAtAuth"];
         put?: never;
         post?: never;
@@ -723,7 +723,7 @@ export interface paths {
         put?: never;
         /**
          * Take a backup
-         * @description The backup is stored in the server's `backup-dir`; the oldest beyond `backup-keep` are removed.
+         * @description It goes below the server's `backup-dir`; the oldest beyond `backup-keep` are removed.
          */
         post: operations["takeBackup"];
         delete?: never;
@@ -739,11 +739,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the maintenance mode */
+        /** Is maintenance on? */
         get: operations["lookAtMaintenance"];
         /**
-         * Start or end maintenance
-         * @description During maintenance, no lock can be acquired. Renewals and releases work.
+         * Begin maintenance or end it
+         * @description While it is on, nothing can be acquired. Renewals and releases work.
          */
         put: operations["setMaintenance"];
         post?: never;
@@ -796,7 +796,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End your own wait, for one lock or several */
+        /** End one's own wait, for one lock or several */
         post: operations["cancel"];
         delete?: never;
         options?: never;
@@ -847,15 +847,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a claim, or wait for it, without the slash */
+        /** Look at a claim, or wait for it, without the slash */
         get: operations["lookAtClaimBare"];
-        /** Change one property of a claim, without the slash */
+        /** Change one thing about a claim, without the slash */
         put: operations["putClaimBare"];
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change one property of a claim, without the slash */
+        /** Change one thing about a claim, without the slash */
         patch: operations["patchClaimBare"];
         trace?: never;
     };
@@ -866,15 +866,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a claim, or wait for it */
+        /** Look at a claim, or wait for it */
         get: operations["lookAtClaim"];
-        /** Change one property of a claim */
+        /** Change one thing about a claim */
         put: operations["putClaim"];
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
-        /** Change one property of a claim */
+        /** Change one thing about a claim */
         patch: operations["patchClaim"];
         trace?: never;
     };
@@ -886,8 +886,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch the events of locks
-         * @description A stream until either side ends it. The name of an event is its `kind`; its data is JSON. `gap` means that events are missing; `stale`, that events can be late, because the server cannot reach its store; `current`, that they no longer are. The data of all three is `reason`.
+         * Watch what happens to locks
+         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
          */
         get: operations["watch"];
         put?: never;
@@ -908,8 +908,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Check whether a token is stale
-         * @description Advisory: a write after the check can still be late.
+         * Is a token stale?
+         * @description Advisory: a check followed by a write still races.
          */
         post: operations["checkFence"];
         delete?: never;
@@ -925,7 +925,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the history of the locks of a namespace */
+        /** What happened to the locks of a namespace */
         get: operations["history"];
         put?: never;
         post?: never;
@@ -959,7 +959,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a lock */
+        /** Look at a lock */
         get: operations["lookAtLock"];
         put?: never;
         post?: never;
@@ -980,7 +980,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire a lock, or wait for it
-         * @description `ttl_ms` is optional only with a `session_id`. `limit` cannot be combined with `mode`, and `grace_ms` needs an exclusive lease. If a request gets no response, repeat it with the same `request_id`.
+         * @description `ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with exclusive leases only. Repeat a request that was not answered with the same `request_id`.
          */
         post: operations["acquire"];
         delete?: never;
@@ -998,7 +998,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End your own wait for a lock */
+        /** End one's own wait for a lock */
         post: operations["cancelOne"];
         delete?: never;
         options?: never;
@@ -1013,7 +1013,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the history of a lock */
+        /** What happened to a lock */
         get: operations["historyOfLock"];
         put?: never;
         post?: never;
@@ -1084,8 +1084,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Watch your own lease
-         * @description An event stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is sufficient.
+         * Be told when one's own lease ends
+         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
          */
         post: operations["watchLease"];
         delete?: never;
@@ -1105,7 +1105,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire several locks or none, or wait for all of them, in any namespace
-         * @description All leases are granted at the same moment, or none is. No other request overtakes a waiting group, so no request waits forever and no two groups wait for each other.
+         * @description All leases are granted at one instant or none is. While they wait, no later request passes them, so no request waits forever and no two such requests wait for each other.
          */
         post: operations["acquireAllIn"];
         delete?: never;
@@ -1123,7 +1123,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End your own wait, for one lock or several, in any namespace */
+        /** End one's own wait, for one lock or several, in any namespace */
         post: operations["cancelIn"];
         delete?: never;
         options?: never;
@@ -1139,8 +1139,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Watch the events of locks, in any namespace
-         * @description A stream until either side ends it. The name of an event is its `kind`; its data is JSON. `gap` means that events are missing; `stale`, that events can be late, because the server cannot reach its store; `current`, that they no longer are. The data of all three is `reason`.
+         * Watch what happens to locks, in any namespace
+         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
          */
         get: operations["watchIn"];
         put?: never;
@@ -1158,7 +1158,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the history of the locks of a namespace, in any namespace */
+        /** What happened to the locks of a namespace, in any namespace */
         get: operations["historyIn"];
         put?: never;
         post?: never;
@@ -1192,7 +1192,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a lock, in any namespace */
+        /** Look at a lock, in any namespace */
         get: operations["lookAtLockIn"];
         put?: never;
         post?: never;
@@ -1213,7 +1213,7 @@ export interface paths {
         put?: never;
         /**
          * Acquire a lock, or wait for it, in any namespace
-         * @description `ttl_ms` is optional only with a `session_id`. `limit` cannot be combined with `mode`, and `grace_ms` needs an exclusive lease. If a request gets no response, repeat it with the same `request_id`.
+         * @description `ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with exclusive leases only. Repeat a request that was not answered with the same `request_id`.
          */
         post: operations["acquireIn"];
         delete?: never;
@@ -1231,7 +1231,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End your own wait for a lock, in any namespace */
+        /** End one's own wait for a lock, in any namespace */
         post: operations["cancelOneIn"];
         delete?: never;
         options?: never;
@@ -1246,7 +1246,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the history of a lock, in any namespace */
+        /** What happened to a lock, in any namespace */
         get: operations["historyOfLockIn"];
         put?: never;
         post?: never;
@@ -1317,8 +1317,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Watch your own lease, in any namespace
-         * @description An event stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is sufficient.
+         * Be told when one's own lease ends, in any namespace
+         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
          */
         post: operations["watchLeaseIn"];
         delete?: never;
@@ -1336,7 +1336,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release several locks, in any namespace */
+        /** Give several locks back, in any namespace */
         post: operations["releaseAllIn"];
         delete?: never;
         options?: never;
@@ -1353,7 +1353,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Renew several leases, or none, in any namespace */
+        /** Make several leases last longer, or none, in any namespace */
         post: operations["renewAllIn"];
         delete?: never;
         options?: never;
@@ -1370,7 +1370,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Release several locks */
+        /** Give several locks back */
         post: operations["releaseAll"];
         delete?: never;
         options?: never;
@@ -1387,7 +1387,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Renew several leases, or none */
+        /** Make several leases last longer, or none */
         post: operations["renewAll"];
         delete?: never;
         options?: never;
@@ -1405,7 +1405,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Revoke all leases of an owner, session or principal
+         * Revoke all leases of an owner or principal
          * @description Exactly one of `owner`, `session` and `principal`. In slices, not in one step.
          */
         post: operations["revokeAll"];
@@ -1439,11 +1439,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read a session */
+        /** Look at a session */
         get: operations["lookAtSession"];
         put?: never;
         post?: never;
-        /** Close a session, and release all its leases */
+        /** Close a session, and release all it has */
         delete: operations["closeSession"];
         options?: never;
         head?: never;
@@ -1459,7 +1459,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep a session and all its leases alive */
+        /** Keep a session, and all it has, alive */
         post: operations["keepSession"];
         delete?: never;
         options?: never;
@@ -1942,7 +1942,7 @@ export interface components {
             grace_ms?: number | null;
             /** @description The locks, each at most once. The first in the way is named in a refusal. */
             locks: components["schemas"]["locks.WantedLock"][];
-            /** @description Shown to whoever looks at one of the locks. */
+            /** @description Any JSON; shown to clients that read one of the locks. */
             metadata?: unknown;
             /** @description The owner the leases will belong to. */
             owner_id: string;
@@ -2023,11 +2023,11 @@ export interface components {
              * @description Counted mode: the number of holders the lock may have at once.
              */
             limit?: number | null;
-            /** @description Any JSON; shown to whoever looks at the lock. */
+            /** @description Any JSON; shown to clients that read the lock. */
             metadata?: unknown;
             /** @description Whether the lease is exclusive or shared; exclusive if left out. */
             mode?: components["schemas"]["locks.Mode"] | null;
-            /** @description The owner id of whoever wants the lock. */
+            /** @description The id of the owner that acquires the lock. */
             owner_id: string;
             /** @description Repeating it repeats the answer, not the effect. */
             request_id?: string | null;
@@ -2056,10 +2056,7 @@ export interface components {
         }));
         /** @description `GET /v1/admin/auth`: the auth file in force. */
         "locks.AuthState": {
-            /**
-             * @description Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
-             *     nobody is asked who they are.
-             */
+            /** @description The hash of the auth file and of all files it names, as last loaded; `null` without authentication. */
             hash: string | null;
             /**
              * Format: uint64
@@ -2109,7 +2106,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
@@ -2197,7 +2194,7 @@ export interface components {
             metadata?: unknown;
             mode: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
         };
         /** @description `POST /v1/sessions/{id}/keepalive`: 200. */
@@ -2244,7 +2241,7 @@ export interface components {
             fencing_token?: number | null;
             /** @description The last owner, for whom the lock is reserved, and for how long. */
             grace_owner_id?: string | null;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             grace_principal?: string | null;
             /** Format: uint64 */
             grace_remaining_ms?: number | null;
@@ -2270,7 +2267,7 @@ export interface components {
              */
             n_waiting?: number;
             owner_id?: string | null;
-            /** @description The principal of that owner; left out if nobody vouches for it. An owner is a principal and an `owner_id`. */
+            /** @description The owner's principal; omitted if it is not authenticated. An owner is a principal and an `owner_id`. */
             principal?: string | null;
             /** @description The waiters, in order. Present whenever the lock is held or waited for. */
             queue?: components["schemas"]["locks.Waiter"][] | null;
@@ -2300,7 +2297,7 @@ export interface components {
             /** @description What the holder wants to be shown. */
             current_metadata?: unknown;
             current_owner_id: string | null;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             current_principal?: string | null;
             /** @description What is wrong, in words. */
             error: string;
@@ -2364,7 +2361,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
@@ -2494,7 +2491,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** @description It was waiting for the lock. */
             waiting: boolean;
@@ -2504,7 +2501,7 @@ export interface components {
             /** Format: uint64 */
             fencing_token: number;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
         };
         /** @description `POST {lock}/revoke`. */
@@ -2565,7 +2562,7 @@ export interface components {
              * @description Its position in the queue; 1 is next.
              */
             position: number;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
+            /** @description The principal of that owner; omitted if the owner is not authenticated. */
             principal?: string | null;
             /** Format: uint64 */
             waiting_ms: number;
@@ -2712,7 +2709,7 @@ export interface components {
         "terraform.TerraformState": {
             /** @description What it is now. */
             latest: components["schemas"]["terraform.StateVersion"];
-            /** @description Who has its lock; `null`: nobody. */
+            /** @description The holder of the lock; `null` if it is free. */
             locked_by: string | null;
             /** @description Its name. */
             state: string;
@@ -2725,20 +2722,20 @@ export interface components {
     };
     responses: never;
     parameters: {
-        /** @description Returned with the response, and logged. */
+        /** @description Comes back with the answer, and is in the log. */
         RequestId: string;
     };
     requestBodies: never;
     headers: {
-        /** @description The range of bytes, and the size. */
+        /** @description Which part of how many bytes. */
         "Content-Range": string;
         /** @description Differs between any two contents of a file. */
         ETag: string;
         /** @description When it was written. */
         "Last-Modified": string;
-        /** @description `rel="next"`: the next page, if there is one. */
+        /** @description `rel="next"`: where the list goes on, if it does. */
         Link: string;
-        /** @description The path. */
+        /** @description Where it is. */
         Location: string;
         /** @description Seconds to wait. */
         "Retry-After": number;
@@ -2746,7 +2743,7 @@ export interface components {
         "Set-Cookie": string;
         /** @description `Bearer`: send a session. */
         "WWW-Authenticate": string;
-        /** @description The id of the request. */
+        /** @description The one the request came with. */
         "X-Request-ID": string;
     };
     pathItems: never;
@@ -2756,23 +2753,23 @@ export interface operations {
     readFileOfRoot: {
         parameters: {
             query?: {
-                /** @description Where the list continues. */
+                /** @description Where a list goes on. */
                 cursor?: string;
-                /** @description Maximum number of entries. */
+                /** @description Most of a list. */
                 limit?: number;
-                /** @description Use the lock of the file. Needs a session. */
+                /** @description Use the file's lock. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -2780,7 +2777,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
+            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2791,7 +2788,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The requested range. */
+            /** @description The part of it that was asked for. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -2802,7 +2799,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description Your copy is current. */
+            /** @description You have it already. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2810,7 +2807,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2820,7 +2817,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2831,7 +2828,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2841,7 +2838,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2851,7 +2848,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2861,7 +2858,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The range does not exist. */
+            /** @description There is no such part. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2871,7 +2868,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2892,7 +2889,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2902,7 +2899,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -2919,13 +2916,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Unmodified-Since"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -2937,7 +2934,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The file has new content, and its lock is free. */
+            /** @description It has another content now, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2950,7 +2947,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The file is stored, and its lock is free. */
+            /** @description It is there, durably, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -2963,7 +2960,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -2973,7 +2970,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -2984,7 +2981,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3004,7 +3001,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3014,7 +3011,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3034,7 +3031,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3055,7 +3052,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3065,7 +3062,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3076,7 +3073,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3091,11 +3088,11 @@ export interface operations {
     makeFolderOfRoot: {
         parameters: {
             query?: {
-                /** @description Use the lock of the file. Needs a session. */
+                /** @description Use the file's lock. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3103,7 +3100,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
+            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3113,7 +3110,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is created. */
+            /** @description It is there now. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3123,7 +3120,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3133,7 +3130,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3144,7 +3141,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3154,7 +3151,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3164,7 +3161,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3174,7 +3171,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3195,7 +3192,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3205,7 +3202,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3216,7 +3213,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3232,13 +3229,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Unmodified-Since"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3246,7 +3243,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is removed. */
+            /** @description It is gone. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3254,7 +3251,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3264,7 +3261,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3275,7 +3272,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3285,7 +3282,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3295,7 +3292,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3305,7 +3302,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3315,7 +3312,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3336,7 +3333,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3346,7 +3343,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3362,23 +3359,23 @@ export interface operations {
     readFileAtRoot: {
         parameters: {
             query?: {
-                /** @description Where the list continues. */
+                /** @description Where a list goes on. */
                 cursor?: string;
-                /** @description Maximum number of entries. */
+                /** @description Most of a list. */
                 limit?: number;
-                /** @description Use the lock of the file. Needs a session. */
+                /** @description Use the file's lock. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3389,7 +3386,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
+            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3400,7 +3397,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The requested range. */
+            /** @description The part of it that was asked for. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -3411,7 +3408,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description Your copy is current. */
+            /** @description You have it already. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3419,7 +3416,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3429,7 +3426,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3440,7 +3437,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3450,7 +3447,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3460,7 +3457,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3470,7 +3467,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The range does not exist. */
+            /** @description There is no such part. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3480,7 +3477,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3501,7 +3498,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3511,7 +3508,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3528,13 +3525,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Unmodified-Since"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3549,7 +3546,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The file has new content, and its lock is free. */
+            /** @description It has another content now, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3562,7 +3559,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The file is stored, and its lock is free. */
+            /** @description It is there, durably, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -3575,7 +3572,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3585,7 +3582,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3596,7 +3593,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3616,7 +3613,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3626,7 +3623,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3646,7 +3643,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3667,7 +3664,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3677,7 +3674,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3688,7 +3685,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3703,11 +3700,11 @@ export interface operations {
     makeFolderAtRoot: {
         parameters: {
             query?: {
-                /** @description Use the lock of the file. Needs a session. */
+                /** @description Use the file's lock. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3718,7 +3715,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
+            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3728,7 +3725,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is created. */
+            /** @description It is there now. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3738,7 +3735,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3748,7 +3745,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3759,7 +3756,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3769,7 +3766,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3779,7 +3776,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3789,7 +3786,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3810,7 +3807,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3820,7 +3817,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3831,7 +3828,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3847,13 +3844,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Unmodified-Since"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -3864,7 +3861,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is removed. */
+            /** @description It is gone. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3872,7 +3869,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3882,7 +3879,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -3893,7 +3890,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3903,7 +3900,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3913,7 +3910,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3923,7 +3920,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3933,7 +3930,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3954,7 +3951,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -3964,7 +3961,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -3980,13 +3977,13 @@ export interface operations {
     listFileLocks: {
         parameters: {
             query?: {
-                /** @description Where the list continues. */
+                /** @description Where the list goes on. */
                 cursor?: string;
-                /** @description Maximum number of locks. */
+                /** @description Most of them. */
                 limit?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -3994,7 +3991,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description These locks, of all holders. */
+            /** @description The locks of all holders. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4004,7 +4001,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Locks"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4014,7 +4011,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4024,7 +4021,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4045,7 +4042,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4055,7 +4052,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4072,7 +4069,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4083,7 +4080,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The lock is no longer held. */
+            /** @description The lock is revoked. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4093,7 +4090,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Done"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4103,7 +4100,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4113,7 +4110,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4123,7 +4120,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4144,7 +4141,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4154,7 +4151,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4171,7 +4168,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4179,7 +4176,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session, with a shortened id. */
+            /** @description The session, its id shortened. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4189,7 +4186,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.SessionShown"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4199,7 +4196,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4209,7 +4206,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4230,7 +4227,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4240,7 +4237,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4257,7 +4254,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4265,7 +4262,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session is open. The id is shown only once. */
+            /** @description It has begun. Its id is told this once. */
             201: {
                 headers: {
                     "Set-Cookie": components["headers"]["Set-Cookie"];
@@ -4276,7 +4273,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.SessionShown"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4286,7 +4283,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4307,7 +4304,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4317,7 +4314,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4334,7 +4331,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4342,7 +4339,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session has ended, with all its locks. */
+            /** @description It is over, and so are all its locks. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4350,7 +4347,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4360,7 +4357,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4370,7 +4367,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4391,7 +4388,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4401,7 +4398,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4418,7 +4415,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -4436,7 +4433,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Sessions"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4446,7 +4443,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4456,7 +4453,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4477,7 +4474,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4487,7 +4484,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4504,7 +4501,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4525,7 +4522,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The requested range. */
+            /** @description The part of it that was asked for. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -4536,7 +4533,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description Your copy is current. */
+            /** @description You have it already. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4544,7 +4541,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4554,7 +4551,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4564,7 +4561,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4574,7 +4571,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4594,7 +4591,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The range does not exist. */
+            /** @description There is no such part. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4604,7 +4601,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4614,7 +4611,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4625,7 +4622,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4635,7 +4632,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4652,13 +4649,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if this condition holds. */
+                /** @description Only if this holds. */
                 If?: string;
-                /** @description Only if this condition holds. */
+                /** @description Only if this holds. */
                 "If-Match"?: string;
-                /** @description Only if this condition holds. */
+                /** @description Only if this holds. */
                 "If-None-Match"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4673,7 +4670,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is stored. */
+            /** @description It is there, durably. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -4683,7 +4680,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description It has new content. */
+            /** @description It has another content now. */
             204: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -4693,7 +4690,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4703,7 +4700,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4713,7 +4710,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4723,7 +4720,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             405: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4733,7 +4730,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             408: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4743,7 +4740,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4753,7 +4750,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4763,7 +4760,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             413: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4773,7 +4770,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             415: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4783,7 +4780,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4793,7 +4790,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4803,7 +4800,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4814,7 +4811,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4824,7 +4821,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4835,7 +4832,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4851,13 +4848,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if this condition holds. */
+                /** @description Only if this holds. */
                 If?: string;
-                /** @description Only if this condition holds. */
+                /** @description Only if this holds. */
                 "If-Match"?: string;
-                /** @description Only if this condition holds. */
+                /** @description Only if this holds. */
                 "If-None-Match"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -4868,7 +4865,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is removed, with the locks whose tokens were sent. */
+            /** @description It is gone, and so are the locks on it whose tokens were shown. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4876,7 +4873,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4886,7 +4883,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4896,7 +4893,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4906,7 +4903,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4916,7 +4913,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4926,7 +4923,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4936,7 +4933,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4946,7 +4943,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4956,7 +4953,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             429: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4967,7 +4964,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -4977,7 +4974,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -4988,7 +4985,7 @@ export interface operations {
                     "application/xml": string;
                 };
             };
-            /** @description The error, as a DAV: error element. */
+            /** @description What is wrong, as a DAV: error element. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5004,7 +5001,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5022,7 +5019,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5032,7 +5029,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5059,7 +5056,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5077,7 +5074,7 @@ export interface operations {
                     "text/css; charset=utf-8": string;
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5087,7 +5084,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5114,7 +5111,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5132,7 +5129,7 @@ export interface operations {
                     "text/javascript; charset=utf-8": string;
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5142,7 +5139,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5168,23 +5165,23 @@ export interface operations {
     readFile: {
         parameters: {
             query?: {
-                /** @description Where the list continues. */
+                /** @description Where a list goes on. */
                 cursor?: string;
-                /** @description Maximum number of entries. */
+                /** @description Most of a list. */
                 limit?: number;
-                /** @description Use the lock of the file. Needs a session. */
+                /** @description Use the file's lock. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Modified-Since"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5195,7 +5192,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The content of the folder. Or: The content. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
+            /** @description What is in the folder. Or: The content. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5206,7 +5203,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderShown"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description The requested range. */
+            /** @description The part of it that was asked for. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -5217,7 +5214,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description Your copy is current. */
+            /** @description You have it already. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5225,7 +5222,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5235,7 +5232,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5246,7 +5243,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5256,7 +5253,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5266,7 +5263,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5276,7 +5273,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The range does not exist. */
+            /** @description There is no such part. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5286,7 +5283,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5307,7 +5304,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5317,7 +5314,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5334,13 +5331,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Unmodified-Since"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5355,7 +5352,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The file has new content, and its lock is free. */
+            /** @description It has another content now, and its lock is free. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -5368,7 +5365,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The file is stored, and its lock is free. */
+            /** @description It is there, durably, and its lock is free. */
             201: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -5381,7 +5378,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Written"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5391,7 +5388,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5402,7 +5399,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5422,7 +5419,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5432,7 +5429,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5452,7 +5449,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5473,7 +5470,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5483,7 +5480,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5494,7 +5491,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5509,11 +5506,11 @@ export interface operations {
     makeFolder: {
         parameters: {
             query?: {
-                /** @description Use the lock of the file. Needs a session. */
+                /** @description Use the file's lock. Needs a session. */
                 lock?: "acquire" | "release" | "refresh" | "status";
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5524,7 +5521,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It existed already. Or: The lock is yours. Or: The lock is renewed, or free. Or: The state of the lock. */
+            /** @description It was there. Or: The lock is yours. Or: The lock lasts longer, or is free. Or: How the lock stands. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5534,7 +5531,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"] | components["schemas"]["files.Acquired"] | components["schemas"]["files.Done"] | components["schemas"]["files.Status"];
                 };
             };
-            /** @description It is created. */
+            /** @description It is there now. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5544,7 +5541,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.FolderMade"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5554,7 +5551,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5565,7 +5562,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5575,7 +5572,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5585,7 +5582,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5595,7 +5592,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5616,7 +5613,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5626,7 +5623,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5637,7 +5634,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5653,13 +5650,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-None-Match"?: string;
-                /** @description Only if the file matches. */
+                /** @description Only if the file is like this. */
                 "If-Unmodified-Since"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5670,7 +5667,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is removed. */
+            /** @description It is gone. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5678,7 +5675,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5688,7 +5685,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
@@ -5699,7 +5696,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5709,7 +5706,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5719,7 +5716,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5729,7 +5726,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5739,7 +5736,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Another session holds it. */
+            /** @description It is another's for now. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5760,7 +5757,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5770,7 +5767,7 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5787,7 +5784,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5795,7 +5792,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The server is healthy. */
+            /** @description The server is well. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5811,7 +5808,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5835,7 +5832,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -5843,7 +5840,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is the leader, or not part of a cluster. */
+            /** @description It does, or it is not part of a cluster. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5853,7 +5850,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Health"];
                 };
             };
-            /** @description It is not the leader. */
+            /** @description It does not. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -5872,7 +5869,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -5897,7 +5894,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5907,7 +5904,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5917,7 +5914,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5927,7 +5924,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5947,7 +5944,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5988,7 +5985,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -5998,7 +5995,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6017,7 +6014,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6042,7 +6039,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6052,7 +6049,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6062,7 +6059,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6072,7 +6069,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6092,7 +6089,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6133,7 +6130,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6143,7 +6140,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6162,7 +6159,7 @@ export interface operations {
             header?: {
                 /** @description The owner id of the caller; if given, `owner_id` must be the same. */
                 "x-owner-id"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -6184,7 +6181,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Lease"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6194,7 +6191,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6204,7 +6201,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6224,7 +6221,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6265,7 +6262,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6275,7 +6272,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6303,7 +6300,7 @@ export interface operations {
                 refspec?: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6314,7 +6311,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description These locks, of all holders and protocols. */
+            /** @description The locks of all holders and all dialects. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6324,7 +6321,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Locks"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6334,7 +6331,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6344,7 +6341,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6375,7 +6372,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6385,7 +6382,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6402,7 +6399,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6417,7 +6414,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The caller holds the lock until the release. */
+            /** @description The caller holds the lock until it releases it. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6427,7 +6424,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6437,7 +6434,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6447,7 +6444,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6467,7 +6464,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The holder. */
+            /** @description Who has it. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6518,7 +6515,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6528,7 +6525,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6545,7 +6542,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6562,7 +6559,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lock is no longer held. */
+            /** @description The lock is released. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6572,7 +6569,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6582,7 +6579,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6592,7 +6589,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Another client holds it. */
+            /** @description It is another's. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6602,7 +6599,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6653,7 +6650,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6663,7 +6660,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6680,7 +6677,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6705,7 +6702,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Verified"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6715,7 +6712,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6725,7 +6722,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6776,7 +6773,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6786,7 +6783,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6805,9 +6802,9 @@ export interface operations {
             header?: {
                 /** @description One part of it: `bytes=0-99`. */
                 Range?: string;
-                /** @description As in the batch response. */
+                /** @description As the batch said. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6830,7 +6827,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The requested range. */
+            /** @description The part of it that was asked for. */
             206: {
                 headers: {
                     "Content-Range": components["headers"]["Content-Range"];
@@ -6841,7 +6838,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description Your copy is current. */
+            /** @description You have it already. */
             304: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6849,7 +6846,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6859,7 +6856,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6869,7 +6866,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing credential, or missing right. */
+            /** @description The caller is not authenticated, or lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6879,7 +6876,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6889,7 +6886,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description A condition of the request does not hold. The request had no effect. */
+            /** @description A condition of the request does not hold. Nothing was done. */
             412: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6899,7 +6896,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The range does not exist. */
+            /** @description There is no such part. */
             416: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6930,7 +6927,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6940,7 +6937,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -6957,9 +6954,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description As in the batch response. */
+                /** @description As the batch said. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -6976,7 +6973,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is stored. */
+            /** @description It is there, durably. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6986,7 +6983,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": Record<string, never>;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -6996,7 +6993,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7006,7 +7003,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing credential, or missing right. */
+            /** @description The caller is not authenticated, or lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7016,7 +7013,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7067,7 +7064,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7077,7 +7074,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7088,7 +7085,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7104,9 +7101,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description As in the batch response. */
+                /** @description As the batch said. */
                 "X-Leasehold-Ticket"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7133,7 +7130,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": Record<string, never>;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7143,7 +7140,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7153,7 +7150,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing credential, or missing right. */
+            /** @description The caller is not authenticated, or lacks the right. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7163,7 +7160,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7224,7 +7221,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7234,7 +7231,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7251,7 +7248,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7266,7 +7263,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What to do with each object: nothing, if it has neither actions nor an error. */
+            /** @description What to do with each: nothing, if it has neither actions nor an error. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7276,7 +7273,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Batch"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7286,7 +7283,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7296,7 +7293,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7357,7 +7354,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7367,7 +7364,7 @@ export interface operations {
                     "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7384,7 +7381,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7418,11 +7415,11 @@ export interface operations {
     lookAtJob: {
         parameters: {
             query?: {
-                /** @description Name of the lock; `default` if empty or missing. */
+                /** @description Which lock; `default` if it is empty or left out. */
                 job?: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7430,7 +7427,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock, even if it was never used. */
+            /** @description The state of the lock; also of one that was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7440,7 +7437,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Status"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7450,7 +7447,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7460,7 +7457,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7481,7 +7478,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7491,7 +7488,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7509,13 +7506,13 @@ export interface operations {
             query: {
                 /** @description The name of the client. */
                 client: string;
-                /** @description Name of the lock; `default` if empty or missing. */
+                /** @description Which lock; `default` if it is empty or left out. */
                 job?: string;
-                /** @description Lease duration from now, in Go syntax; `30s` if missing. */
+                /** @description How long it lasts from now, as Go writes it; `30s` if left out. */
                 ttl?: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7533,7 +7530,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Acquired"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7543,7 +7540,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7553,7 +7550,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7584,7 +7581,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7594,7 +7591,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7612,11 +7609,11 @@ export interface operations {
             query: {
                 /** @description The name of the client. */
                 client: string;
-                /** @description Name of the lock; `default` if empty or missing. */
+                /** @description Which lock; `default` if it is empty or left out. */
                 job?: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7634,7 +7631,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Released"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7644,7 +7641,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7675,7 +7672,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7685,7 +7682,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7702,7 +7699,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7710,7 +7707,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page that refreshes automatically. */
+            /** @description A page that brings itself up to date. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7720,7 +7717,7 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7730,7 +7727,7 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7767,11 +7764,11 @@ export interface operations {
     lookAtLease: {
         parameters: {
             query: {
-                /** @description The tenant of the lock. */
+                /** @description Whose lock it is. */
                 tenant_id: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -7782,7 +7779,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock, even if it was never used. */
+            /** @description The state of the lock; also of one that was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7792,7 +7789,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.LockState"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7802,7 +7799,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7812,7 +7809,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7833,7 +7830,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7843,7 +7840,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7860,7 +7857,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
                 /** @description Must be `ADMIN`. */
                 "x-role"?: string;
@@ -7887,7 +7884,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.LockState"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7897,7 +7894,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7907,7 +7904,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7958,7 +7955,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7968,7 +7965,7 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -7985,7 +7982,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -7993,7 +7990,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description In Prometheus text format. Or: In OpenMetrics, if `Accept` asks for it. */
+            /** @description In the text format of Prometheus. Or: In OpenMetrics, if `Accept` asks for it. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8004,7 +8001,7 @@ export interface operations {
                     "text/plain; version=0.0.4; charset=utf-8": string;
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8014,7 +8011,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8041,7 +8038,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8059,7 +8056,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8069,7 +8066,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8096,7 +8093,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8114,7 +8111,7 @@ export interface operations {
                     "application/json": components["schemas"]["server.Health"];
                 };
             };
-            /** @description It cannot. */
+            /** @description It could not. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8131,7 +8128,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -8139,7 +8136,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The states that the caller may read. */
+            /** @description Those the caller may read. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8149,7 +8146,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.TerraformStates"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8159,7 +8156,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8169,7 +8166,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8190,7 +8187,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8200,7 +8197,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8217,7 +8214,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8228,7 +8225,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The current state. */
+            /** @description The state as it was written last. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -8239,7 +8236,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8249,7 +8246,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8259,7 +8256,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8269,7 +8266,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8290,7 +8287,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8300,7 +8297,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8316,11 +8313,11 @@ export interface operations {
     putTerraformState: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer holds it. */
+                /** @description The id of the lock, if the writer has it. */
                 ID?: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8335,7 +8332,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new version is stored. */
+            /** @description It is a new version, durably. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8345,7 +8342,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8355,7 +8352,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8365,7 +8362,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8385,7 +8382,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
+            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8405,7 +8402,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer does not hold the lock. */
+            /** @description The state is locked, and the writer has no lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8426,7 +8423,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8436,7 +8433,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8447,7 +8444,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8462,11 +8459,11 @@ export interface operations {
     writeTerraformState: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer holds it. */
+                /** @description The id of the lock, if the writer has it. */
                 ID?: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8481,7 +8478,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new version is stored. */
+            /** @description It is a new version, durably. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8491,7 +8488,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8501,7 +8498,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8511,7 +8508,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8531,7 +8528,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
+            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8551,7 +8548,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer does not hold the lock. */
+            /** @description The state is locked, and the writer has no lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8572,7 +8569,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8582,7 +8579,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8593,7 +8590,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8609,7 +8606,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8632,7 +8629,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The caller holds the lock. The same `ID` again is the same lock. */
+            /** @description The lock is the caller's. The same `ID` again is the same lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8642,7 +8639,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8652,7 +8649,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8662,7 +8659,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8682,7 +8679,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8702,7 +8699,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The holder. */
+            /** @description Who has it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8723,7 +8720,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8733,7 +8730,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8750,7 +8747,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8773,7 +8770,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The caller holds the lock. The same `ID` again is the same lock. */
+            /** @description The lock is the caller's. The same `ID` again is the same lock. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8783,7 +8780,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8793,7 +8790,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8803,7 +8800,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8823,7 +8820,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8843,7 +8840,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The holder. */
+            /** @description Who has it. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8864,7 +8861,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8874,7 +8871,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -8891,7 +8888,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -8912,7 +8909,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8922,7 +8919,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8932,7 +8929,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8983,7 +8980,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -8993,7 +8990,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9010,7 +9007,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9031,7 +9028,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateVersions"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9041,7 +9038,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9051,7 +9048,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9061,7 +9058,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9082,7 +9079,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9092,7 +9089,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9109,7 +9106,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9122,7 +9119,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The earlier state. */
+            /** @description The state as it was. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -9133,7 +9130,7 @@ export interface operations {
                     "*/*": unknown;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9143,7 +9140,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9153,7 +9150,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9163,7 +9160,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9184,7 +9181,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9194,7 +9191,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9210,11 +9207,11 @@ export interface operations {
     restoreTerraformVersion: {
         parameters: {
             query?: {
-                /** @description The id of the lock, if the writer holds it. */
+                /** @description The id of the lock, if the writer has it. */
                 ID?: string;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9227,7 +9224,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The new version is stored. */
+            /** @description It is a new version, durably. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9237,7 +9234,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.StateWritten"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9247,7 +9244,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9257,7 +9254,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9267,7 +9264,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9277,7 +9274,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The writer does not hold the lock; the body names the holder. Or: The operation is not possible now. */
+            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9287,7 +9284,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.LockInfo"] | components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The state is locked, and the writer does not hold the lock. */
+            /** @description The state is locked, and the writer has no lock. */
             423: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9308,7 +9305,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9318,7 +9315,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9329,7 +9326,7 @@ export interface operations {
                     "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
-            /** @description The disk is full. The request had no effect. */
+            /** @description There is no room left. Nothing was done. */
             507: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9345,7 +9342,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9367,7 +9364,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AcquiredAll"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9377,7 +9374,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9387,7 +9384,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9397,7 +9394,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9417,7 +9414,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The first unavailable lock. Or: The `request_id` or a `limit` conflicts with an earlier request. */
+            /** @description The first lock in the way. Or: The `request_id` or a `limit` does not fit what was before. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9458,7 +9455,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9475,7 +9472,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9483,7 +9480,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A hash of it and of all files that it names. */
+            /** @description A hash of it and of all files it names. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9493,7 +9490,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AuthState"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9503,7 +9500,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9530,7 +9527,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9538,7 +9535,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The backup is complete and verified. */
+            /** @description It was taken, and checked. */
             201: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9548,7 +9545,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.BackupTaken"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9558,7 +9555,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9589,7 +9586,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9599,7 +9596,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9616,7 +9613,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9634,7 +9631,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9644,7 +9641,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9665,7 +9662,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9682,7 +9679,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9704,7 +9701,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9714,7 +9711,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9724,7 +9721,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9775,7 +9772,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9797,7 +9794,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9815,7 +9812,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionList"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9825,7 +9822,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9835,7 +9832,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9856,7 +9853,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9873,7 +9870,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -9884,7 +9881,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The session has ended, and its leases are revoked. */
+            /** @description It is over, and its leases are revoked. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9892,7 +9889,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9902,7 +9899,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9912,7 +9909,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9922,7 +9919,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9943,7 +9940,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -9960,7 +9957,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -9972,7 +9969,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait. */
+            /** @description Whether there was a wait to end. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9982,7 +9979,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -9992,7 +9989,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10002,7 +9999,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10053,7 +10050,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10069,9 +10066,9 @@ export interface operations {
     listClaimsBare: {
         parameters: {
             query?: {
-                /** @description Only claims created at this time: RFC 2822 or ISO 8601. */
+                /** @description Only made at this time: RFC 2822 or ISO 8601. */
                 created?: string;
-                /** @description Maximum number of claims. */
+                /** @description At most this many. */
                 limit?: number;
                 /** @description At most this. */
                 maximum_active_duration?: number;
@@ -10089,17 +10086,17 @@ export interface operations {
                 minimum_ttl?: number;
                 /** @description At least this. */
                 minimum_waiting_duration?: number;
-                /** @description Number of claims to skip. */
+                /** @description Leave out this many. */
                 offset?: number;
-                /** @description Only claims of this resource. */
+                /** @description Only of this resource. */
                 resource?: string;
-                /** @description Only claims with this status. */
+                /** @description Only with this status. */
                 status?: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
-                /** @description Only claims with this many seconds left. */
+                /** @description Only with this many seconds left. */
                 ttl?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10118,7 +10115,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"][];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10128,7 +10125,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10138,7 +10135,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10159,7 +10156,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10176,7 +10173,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10185,14 +10182,14 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Any JSON; returned unchanged. */
+                    /** @description Any JSON; comes back as it was written. */
                     metadata?: unknown;
                     resource: string;
-                    /** @description Duration in seconds, from the moment it becomes active. */
+                    /** @description Seconds it lasts from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Alias of `timeout`. */
+                    /** @description Another name of `timeout`. */
                     ttl?: number;
-                    /** @description Alias of `metadata`. */
+                    /** @description Another name of `metadata`. */
                     user_data?: unknown;
                 } & (unknown | unknown);
             };
@@ -10220,7 +10217,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10230,7 +10227,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10240,7 +10237,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10260,7 +10257,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10301,7 +10298,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10317,9 +10314,9 @@ export interface operations {
     listClaims: {
         parameters: {
             query?: {
-                /** @description Only claims created at this time: RFC 2822 or ISO 8601. */
+                /** @description Only made at this time: RFC 2822 or ISO 8601. */
                 created?: string;
-                /** @description Maximum number of claims. */
+                /** @description At most this many. */
                 limit?: number;
                 /** @description At most this. */
                 maximum_active_duration?: number;
@@ -10337,17 +10334,17 @@ export interface operations {
                 minimum_ttl?: number;
                 /** @description At least this. */
                 minimum_waiting_duration?: number;
-                /** @description Number of claims to skip. */
+                /** @description Leave out this many. */
                 offset?: number;
-                /** @description Only claims of this resource. */
+                /** @description Only of this resource. */
                 resource?: string;
-                /** @description Only claims with this status. */
+                /** @description Only with this status. */
                 status?: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
-                /** @description Only claims with this many seconds left. */
+                /** @description Only with this many seconds left. */
                 ttl?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10366,7 +10363,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"][];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10376,7 +10373,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10386,7 +10383,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10407,7 +10404,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10424,7 +10421,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -10433,14 +10430,14 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Any JSON; returned unchanged. */
+                    /** @description Any JSON; comes back as it was written. */
                     metadata?: unknown;
                     resource: string;
-                    /** @description Duration in seconds, from the moment it becomes active. */
+                    /** @description Seconds it lasts from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Alias of `timeout`. */
+                    /** @description Another name of `timeout`. */
                     ttl?: number;
-                    /** @description Alias of `metadata`. */
+                    /** @description Another name of `metadata`. */
                     user_data?: unknown;
                 } & (unknown | unknown);
             };
@@ -10468,7 +10465,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10478,7 +10475,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10488,7 +10485,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10508,7 +10505,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10549,7 +10546,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10565,11 +10562,11 @@ export interface operations {
     lookAtClaimBare: {
         parameters: {
             query?: {
-                /** @description Respond when the claim no longer waits, or after this many seconds, at most 300. */
+                /** @description Answer when it waits no more, or after this many seconds, at most 300. */
                 wait?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10590,7 +10587,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10600,7 +10597,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10610,7 +10607,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10620,7 +10617,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10641,7 +10638,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10658,7 +10655,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10672,9 +10669,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Duration in seconds, from the moment it becomes active. */
+                    /** @description Seconds it lasts from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Duration of an active claim in seconds, from now. */
+                    /** @description Seconds an active claim lasts from now. */
                     ttl?: number;
                 };
             };
@@ -10690,7 +10687,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim has ended. */
+            /** @description The claim is over. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10698,7 +10695,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10708,7 +10705,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10718,7 +10715,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10728,7 +10725,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10748,7 +10745,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10789,7 +10786,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10806,7 +10803,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10820,9 +10817,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Duration in seconds, from the moment it becomes active. */
+                    /** @description Seconds it lasts from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Duration of an active claim in seconds, from now. */
+                    /** @description Seconds an active claim lasts from now. */
                     ttl?: number;
                 };
             };
@@ -10838,7 +10835,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim has ended. */
+            /** @description The claim is over. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10846,7 +10843,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10856,7 +10853,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10866,7 +10863,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10876,7 +10873,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10896,7 +10893,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10937,7 +10934,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -10953,11 +10950,11 @@ export interface operations {
     lookAtClaim: {
         parameters: {
             query?: {
-                /** @description Respond when the claim no longer waits, or after this many seconds, at most 300. */
+                /** @description Answer when it waits no more, or after this many seconds, at most 300. */
                 wait?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -10978,7 +10975,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10988,7 +10985,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -10998,7 +10995,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11008,7 +11005,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11029,7 +11026,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11046,7 +11043,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11060,9 +11057,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Duration in seconds, from the moment it becomes active. */
+                    /** @description Seconds it lasts from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Duration of an active claim in seconds, from now. */
+                    /** @description Seconds an active claim lasts from now. */
                     ttl?: number;
                 };
             };
@@ -11078,7 +11075,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim has ended. */
+            /** @description The claim is over. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11086,7 +11083,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11096,7 +11093,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11106,7 +11103,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11116,7 +11113,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11136,7 +11133,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11177,7 +11174,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11194,7 +11191,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11208,9 +11205,9 @@ export interface operations {
                 "application/json": {
                     /** @enum {unknown} */
                     status?: "active" | "released" | "revoked" | "aborted" | "withdrawn";
-                    /** @description Duration in seconds, from the moment it becomes active. */
+                    /** @description Seconds it lasts from the moment it becomes active. */
                     timeout?: number;
-                    /** @description Duration of an active claim in seconds, from now. */
+                    /** @description Seconds an active claim lasts from now. */
                     ttl?: number;
                 };
             };
@@ -11226,7 +11223,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Claim"];
                 };
             };
-            /** @description The claim has ended. */
+            /** @description The claim is over. */
             204: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11234,7 +11231,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11244,7 +11241,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11254,7 +11251,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11264,7 +11261,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11284,7 +11281,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description The operation is not possible now. */
+            /** @description This cannot be done now. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11325,7 +11322,7 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Message"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11351,7 +11348,7 @@ export interface operations {
             header?: {
                 /** @description The id of the last event seen. */
                 "Last-Event-ID"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11369,7 +11366,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11379,7 +11376,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11389,7 +11386,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11416,7 +11413,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11438,7 +11435,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.FenceVerdict"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11448,7 +11445,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11458,7 +11455,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11509,7 +11506,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11535,7 +11532,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11553,7 +11550,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11563,7 +11560,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11573,7 +11570,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11594,7 +11591,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11621,7 +11618,7 @@ export interface operations {
                 state?: "held" | "waiting" | "free";
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -11639,7 +11636,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockList"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11649,7 +11646,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11659,7 +11656,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11680,7 +11677,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11697,7 +11694,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11708,7 +11705,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock, even if it was never used. */
+            /** @description The state of the lock; also of one that was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11718,7 +11715,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockState"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11728,7 +11725,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11738,7 +11735,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11759,7 +11756,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11776,7 +11773,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11801,7 +11798,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Acquired"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11811,7 +11808,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11821,7 +11818,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11831,7 +11828,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11851,7 +11848,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` conflicts with an earlier request. */
+            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` does not fit what was before. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11892,7 +11889,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -11909,7 +11906,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -11924,7 +11921,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait. */
+            /** @description Whether there was a wait to end. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11934,7 +11931,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11944,7 +11941,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -11954,7 +11951,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12015,7 +12012,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12041,7 +12038,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12062,7 +12059,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12072,7 +12069,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12082,7 +12079,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12103,7 +12100,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12119,7 +12116,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12144,7 +12141,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Released"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12154,7 +12151,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12164,7 +12161,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12184,7 +12181,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12225,7 +12222,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12242,7 +12239,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12267,7 +12264,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12277,7 +12274,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12287,7 +12284,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12307,7 +12304,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12348,7 +12345,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12365,7 +12362,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12390,7 +12387,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Revoked"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12400,7 +12397,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12410,7 +12407,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12461,7 +12458,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12478,7 +12475,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12503,7 +12500,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12513,7 +12510,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12523,7 +12520,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12584,7 +12581,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12601,7 +12598,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12626,7 +12623,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.AcquiredAll"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12636,7 +12633,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12646,7 +12643,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12656,7 +12653,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12676,7 +12673,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The first unavailable lock. Or: The `request_id` or a `limit` conflicts with an earlier request. */
+            /** @description The first lock in the way. Or: The `request_id` or a `limit` does not fit what was before. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12717,7 +12714,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12734,7 +12731,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12749,7 +12746,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait. */
+            /** @description Whether there was a wait to end. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12759,7 +12756,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12769,7 +12766,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12779,7 +12776,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12830,7 +12827,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -12856,7 +12853,7 @@ export interface operations {
             header?: {
                 /** @description The id of the last event seen. */
                 "Last-Event-ID"?: string;
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12877,7 +12874,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12887,7 +12884,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12897,7 +12894,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12933,7 +12930,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -12954,7 +12951,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12964,7 +12961,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12974,7 +12971,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -12995,7 +12992,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13022,7 +13019,7 @@ export interface operations {
                 state?: "held" | "waiting" | "free";
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13043,7 +13040,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockList"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13053,7 +13050,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13063,7 +13060,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13084,7 +13081,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13101,7 +13098,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13114,7 +13111,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The state of the lock, even if it was never used. */
+            /** @description The state of the lock; also of one that was never used. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13124,7 +13121,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.LockState"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13134,7 +13131,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13144,7 +13141,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13165,7 +13162,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13182,7 +13179,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13209,7 +13206,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Acquired"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13219,7 +13216,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13229,7 +13226,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13239,7 +13236,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13259,7 +13256,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` conflicts with an earlier request. */
+            /** @description The lock is held, reserved or waited for. Or: The `request_id` or `limit` does not fit what was before. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13300,7 +13297,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13317,7 +13314,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13334,7 +13331,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Whether there was a wait. */
+            /** @description Whether there was a wait to end. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13344,7 +13341,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Cancelled"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13354,7 +13351,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13364,7 +13361,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13425,7 +13422,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13451,7 +13448,7 @@ export interface operations {
                 since?: number;
             };
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13474,7 +13471,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.History"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13484,7 +13481,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13494,7 +13491,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13515,7 +13512,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description An internal error. */
+            /** @description A mistake of the server. */
             500: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13531,7 +13528,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13558,7 +13555,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Released"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13568,7 +13565,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13578,7 +13575,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13598,7 +13595,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13639,7 +13636,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13656,7 +13653,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13683,7 +13680,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13693,7 +13690,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13703,7 +13700,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13723,7 +13720,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for another request. */
+            /** @description Lease not found, expired, or owned by another client. Or: The `request_id` was used for something else. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13764,7 +13761,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13781,7 +13778,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13808,7 +13805,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Revoked"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13818,7 +13815,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13828,7 +13825,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13879,7 +13876,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -13896,7 +13893,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -13923,7 +13920,7 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13933,7 +13930,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -13943,7 +13940,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14004,7 +14001,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14021,7 +14018,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14036,7 +14033,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The result for each lock. */
+            /** @description What became of each. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14046,7 +14043,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.ReleasedAll"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14056,7 +14053,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14066,7 +14063,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14086,7 +14083,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description No lease was active. */
+            /** @description None was active. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14127,7 +14124,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14144,7 +14141,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14159,7 +14156,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All leases are renewed. */
+            /** @description All of them last until then. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14169,7 +14166,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14179,7 +14176,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14189,7 +14186,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14250,7 +14247,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14267,7 +14264,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14279,7 +14276,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The result for each lock. */
+            /** @description What became of each. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14289,7 +14286,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.ReleasedAll"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14299,7 +14296,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14309,7 +14306,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14329,7 +14326,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description No lease was active. */
+            /** @description None was active. */
             409: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14370,7 +14367,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14387,7 +14384,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14399,7 +14396,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All leases are renewed. */
+            /** @description All of them last until then. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14409,7 +14406,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Renewed"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14419,7 +14416,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14429,7 +14426,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14490,7 +14487,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14507,7 +14504,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14529,7 +14526,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.RevokedAll"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14539,7 +14536,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14549,7 +14546,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14600,7 +14597,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14617,7 +14614,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path?: never;
@@ -14639,7 +14636,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionOpened"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14649,7 +14646,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14659,7 +14656,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14710,7 +14707,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14727,7 +14724,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14748,7 +14745,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.SessionOpened"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14758,7 +14755,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14768,7 +14765,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14778,7 +14775,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14799,7 +14796,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14816,7 +14813,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14835,7 +14832,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14845,7 +14842,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14855,7 +14852,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14865,7 +14862,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14886,7 +14883,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];
@@ -14903,7 +14900,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Returned with the response, and logged. */
+                /** @description Comes back with the answer, and is in the log. */
                 "X-Request-ID"?: components["parameters"]["RequestId"];
             };
             path: {
@@ -14924,7 +14921,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.KeptAlive"];
                 };
             };
-            /** @description The request is invalid; the body contains the reason. The request had no effect. */
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14934,7 +14931,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Missing or wrong credentials. */
+            /** @description The credential is missing, invalid, or of another principal than the request names. */
             401: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14944,7 +14941,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description The caller lacks the right. */
+            /** @description The caller lacks the right to do this. */
             403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14954,7 +14951,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Not found, or no longer there. */
+            /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -14975,7 +14972,7 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Unavailable: the database is busy, the server is overloaded, or it is stopping. */
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
                     "Retry-After": components["headers"]["Retry-After"];

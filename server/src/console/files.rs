@@ -82,7 +82,7 @@ async fn list(visit: &Visit, params: &Params) -> Result<(FilePath, Listing), Tro
     }
     let path = format!("/{}", params.path.trim_matches('/'));
     let path = FilePath::plain(&path).ok_or_else(nothing)?;
-    let asked = visit.caller.permit(ToRead::new(&visit.app, path.clone()))?;
+    let asked = visit.caller.permit(ToRead::new(&**visit.app, path.clone()))?;
     let after = Some(params.after.clone()).filter(|after| !after.is_empty());
     let listed = content.blocking(move |content| match content.find(&asked)? {
         Some(Found::Folder) => content.list(&asked, after.as_deref(), PAGE),
@@ -103,7 +103,7 @@ async fn locked(
 ) -> Result<Vec<(Entry, Locked)>, Trouble> {
     let of = |entry: &Entry| {
         let path = FilePath::plain(&format!("{}{}", folder.as_str(), entry.name))?;
-        let lock = path.lock(&visit.app);
+        let lock = path.lock(&**visit.app);
         let is_file = entry.facts.is_some();
         // The lock name of a very long path contains a hash, so a different rule can apply to it.
         (is_file && visit.caller.check(Right::FilesRead, &lock).is_ok()).then_some(lock)

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use leasehold_auth::View;
 use leasehold_core::{LapseRecord, LeaseView, LockKey, LockView, Owner, Span, Timestamp};
-use leasehold_engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
+use leasehold_engine::{FoundLocks, LockQuery, Order, ReadLock, SearchLocks, Stand};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -52,25 +52,24 @@ pub(super) async fn show(visit: Visit) -> Response {
 async fn page(visit: &Visit) -> Result<Page, Trouble> {
     visit.check_known()?;
     let params: Params = visit.params()?;
-    let wanted = wanted(&params)?;
-    let tally = survey(visit, wanted).await?;
-    let rows = rows(visit, &tally).await?;
+    let found = search(visit, query(&params)?).await?;
+    let rows = rows(visit, &found).await?;
     let now = visit.app.engine.now();
     let next =
-        (tally.n_before + rows.len() < tally.n_wanted).then(|| tally.places.last()).flatten();
+        (found.n_before + rows.len() < found.n_matches).then(|| found.places.last()).flatten();
     // `before` contains up to one lock more than a page. If it does, the previous page starts after the first of them;
     // otherwise the previous page is the first page.
-    let before = (tally.n_before > 0).then(|| match tally.before.len() > PAGE {
-        true => tally.before.first().map(cursor::of).unwrap_or_default(),
+    let before = (found.n_before > 0).then(|| match found.before.len() > PAGE {
+        true => found.before.first().map(cursor::of).unwrap_or_default(),
         false => String::new(),
     });
     let body = html! {
         (title(html! { "Locks" }, html! { "All locks, with holders and waiters." }))
-        div data-part="tiles" { (tiles(visit, &tally)) }
-        (find(&params, &tally))
+        div data-part="tiles" { (tiles(visit, &found)) }
+        (find(&params, &found))
         div data-part="locks" {
             @if rows.is_empty() {
-                div.card.empty { (nothing(&params, &tally)) }
+                div.card.empty { (nothing(&params, &found)) }
             } @else {
                 div.table {
                     table {
@@ -80,7 +79,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
                     }
                 }
                 div.pages {
-                    span { (range(&tally, rows.len())) }
+                    span { (range(&found, rows.len())) }
                     nav aria-label="Pages of the list" {
                         @if !params.cursor.is_empty() {
                             a href=(Text(&params.with("cursor", ""))) { "First page" } " "
@@ -126,17 +125,17 @@ fn one_of<T: Copy>(what: &str, word: &str, known: &[(&str, T)]) -> Result<Option
     found.map(Some).ok_or_else(wrong)
 }
 
-fn wanted(params: &Params) -> Result<Wanted, Trouble> {
+fn query(params: &Params) -> Result<LockQuery, Trouble> {
     if params.q.len() > SEARCH_BYTES_MAX {
         let (n, max) = (params.q.len(), SEARCH_BYTES_MAX);
         return Err(Trouble::Wrong(format!("q: must be at most {max} bytes, got {n}")));
     }
     let protocols: Vec<_> = dialect::ALL.iter().map(|known| (known.name(), *known)).collect();
     let namespace = Some(meant(&params.namespace)).filter(|namespace| !namespace.is_empty());
-    Ok(Wanted {
+    Ok(LockQuery {
         search: params.q.trim().to_lowercase().into(),
         namespace: namespace.map(|namespace| (*namespace).into()),
-        standing: one_of("state", &params.state, &STANDS)?,
+        stand: one_of("state", &params.state, &STANDS)?,
         dialect: one_of("protocol", &params.protocol, &protocols)?.map(Dialect::number),
         order: one_of("sort", &params.sort, &ORDERS)?.unwrap_or_default(),
         after: cursor::parse(&params.cursor)?,
@@ -144,27 +143,18 @@ fn wanted(params: &Params) -> Result<Wanted, Trouble> {
     })
 }
 
-/// Visits all locks to filter, sort and count them. Each request to the engine visits a bounded number.
-async fn survey(visit: &Visit, wanted: Wanted) -> Result<Tally, Trouble> {
-    // Limits how many surveys run at the same time.
+/// Finds, sorts and counts locks.
+async fn search(visit: &Visit, query: LockQuery) -> Result<FoundLocks, Trouble> {
+    // Limits how many searches run at the same time.
     let _sending = visit.app.answers.long(&visit.client)?;
-    let (mut tally, mut from) = (Box::<Tally>::default(), 0);
-    loop {
-        let of_paths = Some(visit.app.dialect.files.namespace.clone());
-        let (wanted, view) = (wanted.clone(), View::default());
-        let ask = Survey { from, wanted, tally, view, of_paths };
-        let found = visit.app.engine.ask(visit.caller.permit(ask)?).await?;
-        tally = found.tally;
-        match found.next {
-            Some(next) => from = next,
-            None => return Ok(*tally),
-        }
-    }
+    let of_paths = Some(visit.app.dialect.files.namespace.clone());
+    let ask = SearchLocks { query, view: View::default(), of_paths };
+    Ok(visit.app.engine.search(visit.caller.permit(ask)?).await?)
 }
 
 /// Reads the current state of the locks on this page.
-async fn rows(visit: &Visit, tally: &Tally) -> Result<Vec<(LockKey, Box<LockView>)>, Trouble> {
-    read(visit, tally.places.iter().map(|place| place.key.clone())).await
+async fn rows(visit: &Visit, found: &FoundLocks) -> Result<Vec<(LockKey, Box<LockView>)>, Trouble> {
+    read(visit, found.places.iter().map(|place| place.key.clone())).await
 }
 
 /// Reads the state of several locks.
@@ -187,16 +177,16 @@ pub(super) async fn read(
 }
 
 /// Renders the number of locks in each state. Users who can see all namespaces also get charts of recent samples.
-fn tiles(visit: &Visit, tally: &Tally) -> Markup {
+fn tiles(visit: &Visit, found: &FoundLocks) -> Markup {
     let samples = visit.sees_all().then(|| visit.app.samples.latest());
     let trace = |of: fn(&super::sample::Sample) -> f64| {
         samples.as_ref().map(|samples| super::chart::spark(samples, of))
     };
     let all = [
-        ("Leases held", tally.n_held, trace(|sample| sample.n_held as f64)),
-        ("Leases waiting", tally.n_waiters, trace(|sample| sample.n_waiting as f64)),
-        ("Locks in grace", tally.n_grace, None),
-        ("Locks", tally.n_locks, None),
+        ("Leases held", found.counts.n_holders, trace(|sample| sample.n_held as f64)),
+        ("Leases waiting", found.counts.n_waiters, trace(|sample| sample.n_waiting as f64)),
+        ("Locks in grace", found.counts.n_in_grace, None),
+        ("Locks", found.counts.n_locks, None),
     ];
     html! {
         ul.tiles {
@@ -215,10 +205,10 @@ fn tiles(visit: &Visit, tally: &Tally) -> Markup {
 }
 
 /// Renders the search form.
-fn find(params: &Params, tally: &Tally) -> Markup {
+fn find(params: &Params, found: &FoundLocks) -> Markup {
     let namespace = meant(&params.namespace);
-    let namespaces = tally.namespaces.iter().map(|namespace| &**namespace);
-    let other = Some(&*namespace).filter(|own| !own.is_empty() && !tally.namespaces.contains(*own));
+    let namespaces = found.namespaces.iter().map(|namespace| &**namespace);
+    let other = Some(&*namespace).filter(|own| !own.is_empty() && !found.namespaces.contains(*own));
     let namespaces: Vec<_> = other.into_iter().chain(namespaces).map(spelled).collect();
     let namespaces: Vec<_> = namespaces.iter().map(|namespace| &**namespace).collect();
     let protocols: Vec<_> = dialect::ALL.iter().map(|known| known.name()).collect();
@@ -369,20 +359,20 @@ fn protocol(view: &LockView, now: Timestamp) -> Markup {
     }
 }
 
-fn nothing(params: &Params, tally: &Tally) -> Markup {
+fn nothing(params: &Params, found: &FoundLocks) -> Markup {
     let is_searched = [&params.q, &params.namespace, &params.state, &params.protocol];
     html! {
-        @if tally.n_locks == 0 {
+        @if found.counts.n_locks == 0 {
             p { "There is no lock that you may read." }
             p { a href="/console/take" { "Acquire the first lock" } }
         } @else if is_searched.iter().any(|it| !it.is_empty()) || !params.cursor.is_empty() {
-            p { "None of " (count(tally.n_locks)) " locks is like that." }
+            p { "None of " (count(found.counts.n_locks)) " locks is like that." }
             p { a href="/console" { "Show all" } }
         }
     }
 }
 
-fn range(tally: &Tally, n_rows: usize) -> String {
-    let (first, last) = (tally.n_before + 1, tally.n_before + n_rows);
-    format!("{} to {} of {}", count(first), count(last), count(tally.n_wanted))
+fn range(found: &FoundLocks, n_rows: usize) -> String {
+    let (first, last) = (found.n_before + 1, found.n_before + n_rows);
+    format!("{} to {} of {}", count(first), count(last), count(found.n_matches))
 }

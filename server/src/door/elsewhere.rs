@@ -6,7 +6,7 @@ use axum::http::Request;
 
 use super::area::Area;
 use super::record::known;
-use super::{Answer, Door, Visitor, Vital, form, no_place, protection, refused};
+use super::{Answer, Door, Visitor, Vital, form, large, no_place, protection, refused};
 use crate::console;
 use crate::dialect::vital::is_on_followers;
 use crate::http::forwarded;
@@ -58,7 +58,11 @@ impl Door {
         if let Some(stream) = &visitor.stream {
             let trusted = &app.http.trusted_proxies;
             let from = forwarded::client(request.headers(), visitor.peer, trusted);
-            visitor.is_restricted |= !stream.enter(&Client::of_network(app.http.network_of(from)));
+            let client = Client::of_network(app.http.network_of(from));
+            visitor.is_restricted |= !stream.enter(&client);
+            if let Err(refused) = large::enter(app, &visitor, &client, &request) {
+                return (*refused).into();
+            }
         }
         // Only the leader can tell whether a request that might renew does so.
         if visitor.is_restricted && Vital::of(&request) == Vital::Never {

@@ -1,7 +1,7 @@
 //! Counts large bodies: of HTTP/2 requests until they are complete, and of responses that are sent whole until their
 //! clients have taken them.
 //!
-//! Only responses to requests that change nothing count, because only these can be refused when the budget is used up.
+//! Only responses to requests without an effect count, because only these can be refused when the budget is used up.
 //! Responses to all other requests have a small maximum size.
 
 use axum::body::HttpBody;
@@ -10,7 +10,7 @@ use axum::response::Response;
 use leasehold_api::Code;
 use leasehold_auth::Caller;
 
-use super::{Answer, Visitor};
+use super::{Answer, Visitor, protection};
 use crate::app::{self, App};
 use crate::dialect::vital::Vital;
 use crate::dialect::{self, Dialect};
@@ -20,23 +20,29 @@ use leasehold_auth::shares::{Client, Full};
 /// A request body up to this size is part of what every request can take.
 const FREE_BYTES: u64 = 16 * 1024;
 
-/// Counts the body of an HTTP/2 request if it is large and can be kept in memory, or returns the refusal. Renewals and
-/// releases are never refused.
-pub(super) fn enter_body<B: HttpBody>(
+/// Counts the head and the body of an HTTP/2 request, if they are large and the server keeps them in memory, or returns
+/// the refusal. Renewals and releases are never refused.
+pub(super) fn enter<B: HttpBody>(
     app: &App,
     visitor: &Visitor,
     client: &Client,
     request: &Request<B>,
 ) -> Result<(), Box<Response>> {
-    let n_bytes = kept_bytes(request.body(), app.http.body_bytes_max as u64);
-    let Some(stream) = visitor.stream.as_ref().filter(|_| n_bytes > FREE_BYTES) else {
+    let Some(stream) = visitor.stream.as_ref().filter(|_| !visitor.link.is_for_peers) else {
         return Ok(());
     };
-    if visitor.link.is_for_peers || Vital::of(request) != Vital::Never {
+    let is_vital = || Vital::of(request) != Vital::Never;
+    let refused = || app.metrics.engine.refusals.count("heads-total-bytes-max");
+    if !stream.enter_head(client) && !is_vital() {
+        refused();
+        return Err(Box::new(Answer::head_too_large().response));
+    }
+    let n_bytes = kept_bytes(request.body(), app.http.body_bytes_max as u64);
+    if n_bytes <= FREE_BYTES || is_vital() {
         return Ok(());
     }
     stream.enter_body(client, n_bytes as usize).map_err(|full| {
-        app.metrics.engine.refusals.count("heads-total-bytes-max");
+        refused();
         let why = "too many large request bodies arrive at the same time (heads-total-bytes-max; one client can use a \
                    quarter of it); the request had no effect, repeat it when others are complete";
         Box::new(refuse(full != Full::All, why))
@@ -57,6 +63,8 @@ fn kept_bytes(body: &impl HttpBody, bytes_max: u64) -> u64 {
 /// The client whose share a large response counts in.
 pub(super) struct Reader {
     client: Client,
+    /// The request changes nothing.
+    is_read: bool,
     /// The response tells an operator of budgets that are used up.
     is_urgent: bool,
 }
@@ -65,15 +73,17 @@ pub(super) struct Reader {
 pub(super) fn reader<B>(
     app: &App,
     visitor: &Visitor,
-    caller: &Caller,
+    (caller, client): (&Caller, Option<Client>),
     request: &Request<B>,
 ) -> Option<Reader> {
-    if !is_read(request) || visitor.link.is_for_peers || visitor.link.is_for_metrics {
+    if visitor.link.is_for_peers || visitor.link.is_for_metrics {
         return None;
     }
+    let is_read = is_read(request);
     let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-    let is_urgent = request.uri().path() == "/metrics";
-    Some(Reader { client: Client::of(caller, || app.http.network_of(from())), is_urgent })
+    let of_caller = || Client::of(caller, || app.http.network_of(from()));
+    let client = client.or_else(|| is_read.then(of_caller))?;
+    Some(Reader { client, is_read, is_urgent: request.uri().path() == "/metrics" })
 }
 
 fn is_read<B>(request: &Request<B>) -> bool {
@@ -89,10 +99,14 @@ fn is_read<B>(request: &Request<B>) -> bool {
 /// Counts the response if it is large, or replaces it by a refusal. A response without a known size is sent in pieces,
 /// and its handler counts it.
 pub(super) fn count(app: &App, reader: Option<Reader>, answer: Answer) -> Answer {
+    let Some(Reader { client, is_read, is_urgent }) = reader else { return answer };
+    let status = answer.response.status();
+    let is_without_effect =
+        status.is_client_error() || is_read && status.is_success() && answer.undelivered.is_none();
+    if !is_without_effect {
+        return answer;
+    }
     let n_bytes = answer.response.body().size_hint().exact().unwrap_or_default();
-    let is_refused = !answer.response.status().is_success();
-    let reader = reader.filter(|_| !is_refused && answer.undelivered.is_none());
-    let Some(Reader { client, is_urgent }) = reader else { return answer };
     let n_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
     match app.answers.whole(&client, n_bytes, is_urgent) {
         Ok(sending) => Answer { sending, ..answer },
@@ -107,5 +121,6 @@ fn refuse(is_own: bool, why: &str) -> Response {
     };
     let mut response = app::failure(status, code, why);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    protection::add(response.headers_mut());
     response
 }

@@ -131,20 +131,17 @@ impl Door {
             Ok(caller) => caller.clone(),
             Err(_) => app.auth.authority().map_or(anonymous.clone(), Caller::stranger),
         };
+        let mut client = None;
         if let Some(stream) = &visitor.stream {
             let from =
                 || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-            let client = Client::of(&caller, || app.http.network_of(from()));
-            visitor.is_restricted |= !stream.enter(&client);
-            if !stream.enter_head(&client) && Vital::of(&request) == Vital::Never {
-                app.metrics.engine.refusals.count("heads-total-bytes-max");
-                return Answer::head_too_large();
-            }
-            if let Err(crowded) = large::enter_body(app, &visitor, &client, &request) {
-                return (*crowded).into();
+            let client = client.insert(Client::of(&caller, || app.http.network_of(from())));
+            visitor.is_restricted |= !stream.enter(client);
+            if let Err(refused) = large::enter(app, &visitor, client, &request) {
+                return (*refused).into();
             }
         }
-        let reader = large::reader(app, &visitor, &caller, &request);
+        let reader = large::reader(app, &visitor, (&caller, client), &request);
         let received = received.unwrap_or_else(|| app.engine.instant());
         let mut arrival = Arrival::new(ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);

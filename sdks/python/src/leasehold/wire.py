@@ -47,8 +47,7 @@ class AuthState(TypedDict):
 
     hash: str | None
     """
-    Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
-    nobody is asked who they are.
+    The hash of the auth file and of all files it names, as last loaded; `null` without authentication.
     """
     stale_seconds: int
     """
@@ -212,7 +211,7 @@ class Holder(TypedDict):
     owner_id: str
     principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
 
 
@@ -322,7 +321,7 @@ class PastEvent(TypedDict):
     owner_id: str
     principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
     reason: NotRequired[str | None]
     """
@@ -493,7 +492,7 @@ class RevokedFrom(TypedDict):
     owner_id: str
     principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
     waiting: bool
     """
@@ -510,7 +509,7 @@ class RevokedLease(TypedDict):
     owner_id: str
     principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
 
 
@@ -573,7 +572,7 @@ class Waiter(TypedDict):
     """
     principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
     waiting_ms: int
 
@@ -636,7 +635,7 @@ class AcquireAllRequest(TypedDict):
     """
     metadata: NotRequired[Any]
     """
-    Shown to whoever looks at one of the locks.
+    Any JSON; shown to clients that read one of the locks.
     """
     owner_id: str
     """
@@ -675,7 +674,7 @@ class AcquireRequest(TypedDict):
     """
     metadata: NotRequired[Any]
     """
-    Any JSON; shown to whoever looks at the lock.
+    Any JSON; shown to clients that read the lock.
     """
     mode: NotRequired[Mode | None]
     """
@@ -683,7 +682,7 @@ class AcquireRequest(TypedDict):
     """
     owner_id: str
     """
-    The owner id of whoever wants the lock.
+    The id of the owner that acquires the lock.
     """
     request_id: NotRequired[str | None]
     """
@@ -748,7 +747,7 @@ class Event(TypedDict):
     owner_id: str
     principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
     reason: NotRequired[str | None]
     """
@@ -787,7 +786,7 @@ class LockState(TypedDict):
     """
     grace_principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
     grace_remaining_ms: NotRequired[int | None]
     held: bool
@@ -810,7 +809,7 @@ class LockState(TypedDict):
     owner_id: NotRequired[str | None]
     principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it. An owner is a principal and an `owner_id`.
+    The owner's principal; omitted if it is not authenticated. An owner is a principal and an `owner_id`.
     """
     queue: NotRequired[list[Waiter] | None]
     """
@@ -836,7 +835,7 @@ class NotAcquired(TypedDict):
     current_owner_id: str | None
     current_principal: NotRequired[str | None]
     """
-    The principal of that owner; left out if nobody vouches for it.
+    The principal of that owner; omitted if the owner is not authenticated.
     """
     error: str
     """

@@ -120,6 +120,30 @@ async fn large_responses_that_are_not_taken_count_by_their_bytes() {
     assert_eq!(local.client.get("/v1/locks/big").await.status, 200);
 }
 
+/// Refused requests do not count as streams. So 20,000 responses of 200 kB used to take 4 GB.
+#[tokio::test]
+async fn large_error_responses_that_are_not_taken_count_too() {
+    let mut settings = settings(None);
+    settings.http.answers_bytes_max = 300_000;
+    let local = Local::start(settings).await;
+    let fields: Vec<_> = (0..3000).map(|n| format!("\"a{n:04}\":0")).collect();
+    let body = format!("{{{}}}", fields.join(","));
+    let (mut sender, _connection) = connect(&local, 0).await;
+    let mut untaken = Vec::new();
+    for status in [400, 400, 400, 503] {
+        let claim = hyper::Request::post(format!("http://{}/v1/claims/", local.address));
+        let claim = claim.header("content-type", "application/json").body(body.clone().into());
+        let answer = sender.send_request(claim.unwrap()).await.unwrap();
+        assert_eq!(answer.status(), status);
+        let counted = local.client.get("/metrics").await.text;
+        let n_bytes = counted.lines().find_map(|l| l.strip_prefix("leasehold_answers_bytes "));
+        let n_bytes: usize = n_bytes.unwrap().parse().unwrap();
+        untaken.push(answer);
+        let n_large = untaken.len().min(3);
+        assert!((n_large * 75_000..n_large * 100_000).contains(&n_bytes), "{n_bytes}");
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_reads_gets_all_of_a_response_whatever_its_window() {
     let local = Local::ephemeral().await;
