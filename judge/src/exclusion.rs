@@ -199,7 +199,7 @@ mod tests {
         exclusion.begin(1, Exclusive, 10);
         exclusion.begin(2, Exclusive, 20);
         exclusion.end(2, 25);
-        assert_eq!(exclusion.end(7, 30), [], "another lease was given back");
+        assert_eq!(exclusion.end(7, 30), [], "another lease was released");
         let conflicts = exclusion.finish(99);
         assert_eq!(conflicts, [Conflict { id: 2, from: 20, others: vec![1] }]);
         assert_eq!(exclusion.finish(99), []);
