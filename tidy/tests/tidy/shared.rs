@@ -38,8 +38,8 @@ fn a_mutex_in_a_dialect_is_found() {
     assert_eq!(found, ["dialects/src/new/mod.rs:2: turns: Arc<Mutex<()>>,"]);
 }
 
-/// The only folder that decides whether a failed request can be repeated, and when.
-const FAILURE: &str = "server/src/dialect/failure";
+/// The module that alone decides whether a failed request can be repeated, and when.
+const FAILURE: &str = "failure";
 const DECISIONS: [&str; 2] = ["RETRY_AFTER", "engine::Error::"];
 
 /// Returns where a dialect decides itself what an error of the engine means, instead of rendering the failure.
@@ -47,7 +47,7 @@ fn own_classifications(tree: &Tree) -> Vec<String> {
     let is_error = |path: &str| path.ends_with("/error.rs") || path.ends_with("/refusal.rs");
     let sources = tree.rust().filter(|(path, _)| path.starts_with(FOLDER) && is_error(path));
     sources
-        .filter(|(path, _)| !path.starts_with(FAILURE))
+        .filter(|(path, _)| !path[FOLDER.len()..].starts_with(FAILURE))
         .flat_map(|(path, text)| {
             let found = DECISIONS.into_iter().filter(move |word| text.contains(word));
             found.map(move |word| format!("{path}: {word}"))
@@ -63,15 +63,11 @@ fn failures_are_classified_once() {
 #[test]
 fn a_dialect_that_classifies_failures_itself_is_found() {
     let own = "match error {\n    engine::Error::Unknown => 1,\n}\n";
-    let files = [
-        ("server/src/dialect/new/error.rs", own),
-        ("server/src/dialect/new/lock.rs", own),
-        ("server/src/dialect/new/refusal.rs", "headers.insert(header::RETRY_AFTER, one);\n"),
-        ("server/src/dialect/failure.rs", own),
-    ];
-    let expected = [
-        "server/src/dialect/new/error.rs: engine::Error::",
-        "server/src/dialect/new/refusal.rs: RETRY_AFTER",
-    ];
+    let header = "headers.insert(header::RETRY_AFTER, one);\n";
+    let [error, lock, refusal, failure] =
+        ["new/error.rs", "new/lock.rs", "new/refusal.rs", "failure/error.rs"]
+            .map(|path| format!("{FOLDER}{path}"));
+    let files = [(&*error, own), (&*lock, own), (&*refusal, header), (&*failure, own)];
+    let expected = [format!("{error}: engine::Error::"), format!("{refusal}: RETRY_AFTER")];
     assert_eq!(planted(own_classifications, &files), expected);
 }
