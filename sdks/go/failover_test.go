@@ -32,36 +32,43 @@ func TestATTLThatIsShorterThanAFailOverIsWarnedOfOnce(t *testing.T) {
 	}))
 	defer server.Close()
 	ctx := background(t)
+	lock := func(client *Client, ttl time.Duration) error {
+		lease, err := client.Lock(ctx, "a", TTL(ttl))
+		must(t, err)
+		return lease.Release(ctx)
+	}
+	session := func(client *Client, ttl time.Duration) error {
+		_, err := client.OpenSession(ctx, TTL(ttl))
+		return err
+	}
 	for _, test := range []struct {
 		path string
 		ttl  time.Duration
 		n    int
 	}{{"", 3 * time.Second, 1}, {"", 10 * time.Second, 0}, {"/single", 3 * time.Second, 0}} {
-		var mutex sync.Mutex
-		var lines []string
-		client, err := New(Options{URLs: []string{server.URL + test.path}, Logf: func(format string, args ...any) {
-			mutex.Lock()
-			defer mutex.Unlock()
-			lines = append(lines, fmt.Sprintf(format, args...))
-		}})
-		must(t, err)
-		for n := 0; n < 2; n++ {
-			lease, err := client.Lock(ctx, "a", TTL(test.ttl))
+		for what, take := range map[string]func(*Client, time.Duration) error{"lock": lock, "session": session} {
+			var mutex sync.Mutex
+			var lines []string
+			client, err := New(Options{URLs: []string{server.URL + test.path}, Logf: func(format string, args ...any) {
+				mutex.Lock()
+				defer mutex.Unlock()
+				lines = append(lines, fmt.Sprintf(format, args...))
+			}})
 			must(t, err)
-			must(t, lease.Release(ctx))
-		}
-		_, err = client.OpenSession(ctx, TTL(test.ttl))
-		must(t, err)
-		mutex.Lock()
-		var warned []string
-		for _, line := range lines {
-			if strings.Contains(line, "fail-over") {
-				warned = append(warned, line)
+			for n := 0; n < 2; n++ {
+				must(t, take(client, test.ttl))
 			}
-		}
-		mutex.Unlock()
-		if len(warned) != test.n || test.n == 1 && !strings.Contains(warned[0], "at least 10s") {
-			t.Errorf("%+v: %q", test, warned)
+			mutex.Lock()
+			var warned []string
+			for _, line := range lines {
+				if strings.Contains(line, "fail-over") {
+					warned = append(warned, line)
+				}
+			}
+			mutex.Unlock()
+			if len(warned) != test.n || test.n == 1 && !strings.Contains(warned[0], "at least 10s") {
+				t.Errorf("%s %+v: %q", what, test, warned)
+			}
 		}
 	}
 }

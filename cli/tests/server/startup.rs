@@ -76,6 +76,16 @@ fn a_server_that_may_open_too_few_files_says_what_to_change() {
     }
 }
 
+/// Starts a server that other machines could reach, and returns what it reports. The port file cannot be written, so
+/// the server ends after it has checked its settings.
+fn log_of_a_start(flags: &[String]) -> String {
+    let nowhere = ["serve", "--ephemeral", "--listen=0.0.0.0:0", "--port-file=/dev/null/port"];
+    let flags: Vec<_> = nowhere.into_iter().chain(flags.iter().map(String::as_str)).collect();
+    let output = run(&flags);
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 #[test]
 fn keys_that_others_can_read_and_credentials_in_the_clear_are_warned_of() {
     use std::fs::Permissions;
@@ -115,6 +125,11 @@ fn keys_that_others_can_read_and_credentials_in_the_clear_are_warned_of() {
         assert!(said.contains(&format!("warning: {flag} is not encrypted")), "{said}");
     }
     assert!(!check(&["--listen=127.0.0.1:8080"]).contains("not encrypted"));
+    set("open", 0o777);
+    let said = log_of_a_start(&flags);
+    assert!(said.contains("open/secret: other users can replace it"), "{said}");
+    assert!(said.contains("--listen http://0.0.0.0:0 is not encrypted"), "{said}");
+    set("open", 0o700);
     // The listener for other servers has no TLS.
     let secret = format!("--peer-secret-file={}", path("open/secret"));
     let cluster = ["--store=etcd://127.0.0.1:1/a", "--advertise=http://n1.example:8080", &secret];

@@ -93,6 +93,9 @@ fn settings_of_a_release_count_only_in_their_section() {
     assert_eq!(found(release, &advisories.replace("\"all\"", "\"none\"")).len(), 2);
     assert_eq!(found(release, &advisories.replace("[]", "[\"RUSTSEC-2020-0001\"]")).len(), 1);
     assert_eq!(found(release, &advisories.replace("[advisories]", "[bans]")).len(), 4);
+    // Packages are built with another profile, which inherits from this one.
+    let unchecked = format!("{release}[profile.dist]\noverflow-checks = false\n");
+    assert_eq!(found(&unchecked, advisories).len(), 1);
 }
 
 fn missing_settings(tree: &Tree) -> Vec<String> {
@@ -106,7 +109,10 @@ fn missing_settings(tree: &Tree) -> Vec<String> {
     let told = |(path, section, line): &(&str, &str, &str)| {
         format!("{path}: {section} has no line `{line}`")
     };
-    missing.map(told).collect()
+    let lines = tree.text("Cargo.toml").unwrap_or_default().lines();
+    let unchecked = lines.filter(|line| line.replace(' ', "").starts_with("overflow-checks=false"));
+    let unchecked = unchecked.map(|line| format!("Cargo.toml: a profile has `{line}`"));
+    missing.map(told).chain(unchecked).collect()
 }
 
 fn missing_confinement(tree: &Tree) -> Vec<String> {

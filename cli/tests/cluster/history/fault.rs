@@ -52,6 +52,8 @@ pub(super) enum Fault {
     LeaderUnreachable,
     /// The leader and etcd cannot reach each other until [`Fault::mend`]. Another server leads.
     LeaderCutOff,
+    /// The leader is stopped until [`Fault::mend`]. Another server leads.
+    LeaderHangs,
 }
 
 impl Fault {
@@ -116,6 +118,7 @@ impl Fault {
                 on_links(cluster, leader, Direction::Both, Whom::Servers, Host::reaches);
             }
             Self::LeaderCutOff => cut_off(cluster, leader).await,
+            Self::LeaderHangs => hang(cluster, leader).await,
             Self::SlowDisk => {
                 let _slow = cluster.etcd.slow_disks(SYNC_TAKES);
                 tokio::time::sleep(A_WHILE).await;
@@ -151,8 +154,14 @@ impl Fault {
 
     /// Ends a fault that lasts. `leader` is the server that led before.
     pub(super) fn mend(self, cluster: &Cluster, leader: usize) {
-        if matches!(self, Self::LeaderCutOff) {
-            on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::reaches);
+        match self {
+            Self::LeaderCutOff => {
+                on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::reaches);
+            }
+            Self::LeaderHangs => {
+                cluster.servers[leader].as_ref().expect("it is stopped").signal(Signal::CONT);
+            }
+            _ => {}
         }
     }
 }
@@ -206,6 +215,11 @@ async fn cut(cluster: &Cluster, n: usize, direction: Direction, whom: Whom) {
 /// Cuts a leader off from etcd, and returns once another server leads.
 async fn cut_off(cluster: &Cluster, leader: usize) {
     on_links(cluster, leader, Direction::Both, Whom::Etcd, Host::loses);
+    cluster.leader(Some(leader)).await;
+}
+
+async fn hang(cluster: &Cluster, leader: usize) {
+    cluster.servers[leader].as_ref().expect("it leads").signal(Signal::STOP);
     cluster.leader(Some(leader)).await;
 }
 

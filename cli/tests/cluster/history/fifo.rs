@@ -25,7 +25,7 @@ const KEEP_PLACES: &str = "--resume-park-max=10m";
 const BACK_WITHIN: Duration = Duration::from_secs(300);
 const LIMIT: Duration = Duration::from_secs(600);
 
-const FAULTS: [Fault; 8] = [
+const FAULTS: [Fault; 9] = [
     Fault::LeaderKilled,
     Fault::LeaderStopped,
     Fault::LeaderCutFromEtcd,
@@ -33,8 +33,9 @@ const FAULTS: [Fault; 8] = [
     Fault::EtcdNotHeardByLeader,
     Fault::LeaderUnreachable,
     Fault::LeaderStepsDown,
-    // Lasts until all clients wait at the new leader.
+    // These last until all clients wait at the new leader.
     Fault::LeaderCutOff,
+    Fault::LeaderHangs,
 ];
 
 #[test]
@@ -62,14 +63,14 @@ async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
     for follower in &others {
         cluster.which_is("/readyz", &[*follower]).await;
     }
-    let holder = client(cluster, leader, "holder");
+    let holder = client_for(cluster, leader, "holder", fault);
     let guard = holder.lock(&lock).ttl(TTL).acquire().await.expect("it is free");
     let order = Arc::<Mutex<Vec<usize>>>::default();
     let mut waiters = Vec::new();
     for n in 0..N_WAITERS {
         // Either through all servers, starting with the leader, or through one follower alone.
         let client = match n % 3 {
-            0 => client(cluster, leader, &format!("w{n}")),
+            0 => client_for(cluster, leader, &format!("w{n}"), fault),
             _ => lone_client(cluster, others[n % others.len()], &format!("w{n}")),
         };
         waiters.push(wait(client, lock.clone(), n, order.clone()));
@@ -93,10 +94,26 @@ fn url(cluster: &Cluster, n: usize) -> String {
     format!("http://{}", cluster.servers[n].as_ref().expect("a server").address)
 }
 
+/// Returns a client that knows all servers and tries this one first. A server that hangs sends nothing, so the client
+/// itself has to leave it.
+fn client_for(cluster: &Cluster, first: usize, owner: &str, fault: Fault) -> Client {
+    match fault {
+        Fault::LeaderHangs => {
+            Client::builder(&urls(cluster, first)).owner(owner).build().expect("good URLs")
+        }
+        _ => client(cluster, first, owner),
+    }
+}
+
 /// Returns a client that knows all servers and tries this one first.
 fn client(cluster: &Cluster, first: usize, owner: &str) -> Client {
+    patient(&urls(cluster, first), owner)
+}
+
+/// Returns the URLs of all servers, beginning with this one.
+fn urls(cluster: &Cluster, first: usize) -> String {
     let urls: Vec<_> = (0..N_SERVERS).map(|n| url(cluster, (first + n) % N_SERVERS)).collect();
-    patient(&urls.join(","), owner)
+    urls.join(",")
 }
 
 /// Returns a client that knows only this server, which has to forward the requests.
