@@ -29,7 +29,7 @@ const REQUESTS: [(&str, &str); 12] = [
     ("API: first page", "/v1/locks?limit=25"),
     ("API: names with a prefix", "/v1/locks?limit=25&prefix=held-77-"),
     ("API: of an owner of all locks", "/v1/locks?limit=25&owner=holder"),
-    ("API: of an owner of none", "/v1/locks?limit=25&owner=nobody"),
+    ("API: of an owner of none", "/v1/locks?limit=25&owner=absent"),
     ("API: waited for", "/v1/locks?limit=25&state=waiting"),
 ];
 
