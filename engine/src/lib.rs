@@ -17,6 +17,7 @@ mod expiry;
 mod gather;
 mod handle;
 mod lapse;
+mod lists;
 mod log;
 mod mailbox;
 mod message;
