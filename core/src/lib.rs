@@ -21,6 +21,7 @@ mod catalog;
 mod change;
 mod changed;
 mod circle;
+mod collect;
 mod command;
 mod deadline;
 mod deadlock;
@@ -67,8 +68,8 @@ pub use absorb::Incoherent;
 pub use ask::{Ask, Command, Outcome};
 pub use asker::{Asker, Call};
 pub use change::{Change, Note};
-pub use changed::Collected;
 pub use circle::trimmed;
+pub use collect::Collected;
 pub use command::{
     Acquire, AcquireAll, Amend, Cancel, CloseSession, Confirm, EndSession, Extend, GiveUp,
     KeepSession, Leave, Maintain, OpenSession, Other, Proof, Prove, Quota, Release, ReleaseAll,

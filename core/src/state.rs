@@ -122,6 +122,22 @@ impl State {
         }
     }
 
+    /// Records that what lists show of a lock has changed.
+    #[inline]
+    pub(crate) fn lock_changed(&mut self, slot: Slot<Lock>) {
+        if let Some(changed) = &mut self.changed {
+            changed.locks.mark(slot.index());
+        }
+    }
+
+    /// Records that the deadline of a session has changed.
+    #[inline]
+    pub(crate) fn session_changed(&mut self, slot: Slot<Session>) {
+        if let Some(changed) = &mut self.changed {
+            changed.sessions.mark(slot.index());
+        }
+    }
+
     pub(crate) fn find_lock(&self, key: &LockKey) -> Option<Slot<Lock>> {
         let namespace = self.namespaces.find(&key.namespace)?;
         self.lock_index.find(self.hash.of((namespace.index(), &key.name)), |slot| {

@@ -20,6 +20,7 @@ mod gather;
 mod handle;
 mod holders;
 mod lapse;
+mod lists;
 mod log;
 mod mailbox;
 mod message;

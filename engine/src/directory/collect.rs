@@ -13,7 +13,7 @@ use crate::writer::Writer;
 
 /// Locks that are collected before it is checked whether the turn is over: the length of their texts is not known
 /// before.
-pub(super) const STEP: usize = 32;
+const STEP: usize = 32;
 /// Locks that are collected in one turn.
 const TURN: usize = 256;
 /// Text that is copied in one turn.
@@ -38,9 +38,9 @@ pub struct Changes {
     /// The number of the collection.
     pub(super) id: u64,
     /// Whether everything known before is void.
-    pub(super) is_fresh: bool,
+    pub(crate) is_fresh: bool,
     /// How many more there are.
-    pub(super) n_left: usize,
+    pub(crate) n_left: usize,
     /// The number of collections of [`STEP`] locks in it.
     pub(super) n_steps: usize,
     /// The slots of locks, with what is there.
@@ -102,6 +102,11 @@ impl Collect {
 }
 
 impl Changes {
+    /// Returns how many marks it leaves out of those that there were before.
+    pub(crate) fn n_taken(&self) -> usize {
+        self.n_steps * STEP
+    }
+
     fn summarize(&mut self, lock: Glance<'_>) -> LockSummary {
         let (row, name, mut n_owners) = (Row::of(lock), lock.name(), 0);
         self.text.push_str(name);

@@ -13,7 +13,7 @@ use super::row::{NONE, Row};
 
 /// All locks, as lists show them.
 #[derive(Default)]
-pub(super) struct Model {
+pub(crate) struct Model {
     /// The last collection that arrived.
     after: u64,
     latest_id: u64,
@@ -40,18 +40,18 @@ pub(super) struct Namespace {
 
 impl Model {
     /// Returns what to ask the writer next.
-    pub(super) fn next_collection(&mut self) -> Collect {
+    pub(crate) fn next_collection(&mut self) -> Collect {
         self.latest_id += 1;
         Collect { after: self.after, id: self.latest_id }
     }
 
     /// Forgets all locks. The numbers of collections go on.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self { latest_id: self.latest_id, ..Self::default() };
     }
 
     /// Takes over what the writer collected.
-    pub(super) fn apply(&mut self, changes: Changes) {
+    pub(crate) fn apply(&mut self, changes: Changes) {
         if changes.is_fresh {
             self.clear();
         }
@@ -204,12 +204,12 @@ impl Model {
         of_session.map_or(row.ends, |session| row.ends.min(*session))
     }
 
-    pub(super) fn n_locks(&self) -> usize {
+    pub(crate) fn n_locks(&self) -> usize {
         self.n_locks
     }
 
     /// Returns the bytes of memory used, without those of the maps.
-    pub(super) fn n_bytes(&self) -> usize {
+    pub(crate) fn n_bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(Block::n_bytes).sum();
         let lists: usize = self.namespaces.values().map(|of| of.blocks.capacity() * 4).sum();
         let by_slot = self.by_slot.capacity() * 4 + self.sessions.capacity() * 8;

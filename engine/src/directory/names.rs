@@ -11,10 +11,10 @@ use crate::read::{Filter, Standing};
 
 /// Some names in order.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Names {
-    pub(super) names: Vec<Box<str>>,
+pub(crate) struct Names {
+    pub(crate) names: Vec<Box<str>>,
     /// Whether there can be more after the last of them.
-    pub(super) has_more: bool,
+    pub(crate) has_more: bool,
     /// How many locks were looked at one by one.
     pub(super) n_visited: usize,
 }
@@ -29,7 +29,7 @@ struct Candidate<'a> {
 
 impl Model {
     /// Returns the next `n_max` names of locks that can be on a list.
-    pub(super) fn names(&self, filter: &Filter, sight: &dyn Sight, n_max: usize) -> Names {
+    pub(crate) fn names(&self, filter: &Filter, sight: &dyn Sight, n_max: usize) -> Names {
         let mut found = Names::default();
         let Some(namespace) = self.namespaces.get(&*filter.namespace) else { return found };
         let owner = filter.owner.as_deref().map_or(0, bits);

@@ -93,7 +93,7 @@ pub struct FoundLocks {
 }
 
 /// Which locks a reader may see.
-pub(super) trait Sight {
+pub(crate) trait Sight {
     /// Returns how many of the locks from `first` to `last` the reader may see.
     fn part_between(&self, namespace: &str, first: &str, last: &str) -> Part;
 

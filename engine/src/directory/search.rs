@@ -50,7 +50,7 @@ enum Side {
 }
 
 impl SearchLocks {
-    pub(super) fn find(&self, model: &Model) -> FoundLocks {
+    pub(crate) fn find(&self, model: &Model) -> FoundLocks {
         self.find_for(model, &self.view)
     }
 
