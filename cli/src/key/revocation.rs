@@ -9,7 +9,7 @@ use leasehold::{Client, Error};
 use leasehold_auth::{PREFIX, Policy, RELOAD_EVERY};
 use serde_json::json;
 
-use super::{RevokeArgs, parse};
+use super::{RevokeKeyArgs, parse};
 use crate::exit::{Failure, USAGE};
 use crate::key_file::{self, Files};
 use crate::output::{print, print_json};
@@ -25,7 +25,7 @@ struct Revoked {
 }
 
 /// Removes the keys from the file, waits until the server rejects them, and ends their leases if requested.
-pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
+pub(super) async fn revoke(args: &RevokeKeyArgs) -> Result<(), Failure> {
     let revoked = take_out(args)?;
     let n = revoked.ids.len();
     if !args.server.has_credential()? {
@@ -61,7 +61,7 @@ pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
 }
 
 fn show(
-    args: &RevokeArgs,
+    args: &RevokeKeyArgs,
     revoked: &Revoked,
     note: &str,
     is_refused: bool,
@@ -76,7 +76,7 @@ fn show(
 }
 
 /// Removes the keys from the file. Invalid requests fail before anything is changed.
-fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
+fn take_out(args: &RevokeKeyArgs) -> Result<Revoked, Failure> {
     let files = Files::lock(&args.file.auth_file)?;
     let mut table = parse(&files)?;
     let is_meant = |key: &toml::Value| {
@@ -115,13 +115,17 @@ fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
 }
 
 /// Returns whether the key of this request is one of the revoked keys.
-fn is_own(args: &RevokeArgs, ids: &[String]) -> Result<bool, Failure> {
+fn is_own(args: &RevokeKeyArgs, ids: &[String]) -> Result<bool, Failure> {
     let Some(own) = args.server.api_key()? else { return Ok(false) };
     Ok(ids.iter().any(|id| own.starts_with(&format!("{PREFIX}{id}_"))))
 }
 
 /// Waits until the server has reloaded the files. Only then is the key certain to be rejected.
-async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Result<(), Failure> {
+async fn taken_over(
+    args: &RevokeKeyArgs,
+    client: &Client,
+    revoked: &Revoked,
+) -> Result<(), Failure> {
     let (n, url) = (revoked.ids.len(), &args.server.url);
     let is_own = is_own(args, &revoked.ids)?;
     let began = Instant::now();

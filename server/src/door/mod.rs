@@ -60,9 +60,9 @@ pub(crate) use vital::is_vital;
 
 /// The HTTP front end of one serving thread. Cheap to clone.
 #[derive(Clone)]
-pub struct Door(Arc<DoorParts>);
+pub struct Door(Arc<Inner>);
 
-struct DoorParts {
+struct Inner {
     app: App,
     router: Router,
     speaks_native: bool,
@@ -83,7 +83,7 @@ impl Door {
         let anonymous = Caller::unasked();
         let speaks_native = dialects.contains(&Dialect::Native);
         let (ids, relay) = (Ids::new(), app.relay.clone());
-        Self(Arc::new(DoorParts { app, router, speaks_native, recorder, ids, anonymous, relay }))
+        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids, anonymous, relay }))
     }
 
     /// Returns the server's state.
@@ -119,7 +119,7 @@ impl Door {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let DoorParts { app, recorder, ids, anonymous, .. } = &*self.0;
+        let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
         let has_cookie = request.headers().contains_key(header::COOKIE);
         let is_private = self.0.is_private(&visitor, has_cookie, &request);
         let identified = match self.0.recall(&visitor, has_cookie, &request) {
@@ -158,7 +158,7 @@ impl Door {
     }
 }
 
-impl DoorParts {
+impl Inner {
     /// Returns the cached caller of the connection, if there is one.
     fn recall<B>(
         &self,

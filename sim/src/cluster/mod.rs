@@ -52,7 +52,7 @@ const NEVER: Time = Time::MAX / 4;
 /// Runs one seed and checks it.
 pub fn run(seed: u64) -> Report {
     let mut world = crate::drawn(seed, || {
-        let mut world = ClusterWorld::new(seed, false);
+        let mut world = World::new(seed, false);
         world.run();
         world.finish();
         world
@@ -61,7 +61,7 @@ pub fn run(seed: u64) -> Report {
     let (n_starts, n_epochs) = (world.n_starts, world.journal.n_epochs);
     // Every thread must end before the history is checked.
     world.nodes.clear();
-    let ClusterWorld { crowd, .. } = world;
+    let World { crowd, .. } = world;
     let verdict = checker::check(&crowd.history);
     let mut violations = differing;
     violations.extend(verdict.violations);
@@ -79,10 +79,10 @@ pub fn run(seed: u64) -> Report {
 
 /// Checks that another server takes over if the leader's engine hangs forever while its other threads continue.
 pub fn hang() -> Result<(), String> {
-    let mut world = ClusterWorld::new(HANGS.0, true);
+    let mut world = World::new(HANGS.0, true);
     world.end_at = HANGS.1;
     world.run();
-    let leads = |world: &ClusterWorld| world.nodes.iter().position(Node::leads);
+    let leads = |world: &World| world.nodes.iter().position(Node::leads);
     let Some(leader) = leads(&world) else { return Err("no server leads".into()) };
     world.stalls(leader, "engine", NEVER);
     let known = world.journal.n_epochs;
@@ -95,8 +95,8 @@ pub fn hang() -> Result<(), String> {
 /// The seed of the run, the time at which the engine hangs, and the time by which another server must lead.
 const HANGS: (u64, Time, Time) = (1, 10 * SECOND, 22 * SECOND);
 
-struct ClusterWorld {
-    crowd: Crowd<ClusterEvent>,
+struct World {
+    crowd: Crowd<Event>,
     troubles: Troubles,
     etcd: Etcd,
     /// etcd responds to no call until this time.
@@ -124,7 +124,7 @@ struct ClusterWorld {
 
 /// An event of the simulation.
 #[derive(Clone, Debug)]
-enum ClusterEvent {
+enum Event {
     Asking(Asking),
     /// A waiting thread continues.
     GoesOn {
@@ -155,13 +155,13 @@ enum ClusterEvent {
     Heals,
 }
 
-impl From<Asking> for ClusterEvent {
+impl From<Asking> for Event {
     fn from(asking: Asking) -> Self {
-        ClusterEvent::Asking(asking)
+        Event::Asking(asking)
     }
 }
 
-impl ClusterWorld {
+impl World {
     /// Creates the world of a seed. In a calm world, nothing ever goes wrong.
     fn new(seed: u64, is_calm: bool) -> Self {
         let mut chance = Chance::new(seed);
@@ -215,18 +215,18 @@ impl ClusterWorld {
         self.etcd = std::mem::take(&mut local.lock().0);
         for node in 0..self.nodes.len() {
             let after = self.crowd.chance.within(0, 300) * MS;
-            self.crowd.after(after, ClusterEvent::Starts { node, is_new_boot: false });
+            self.crowd.after(after, Event::Starts { node, is_new_boot: false });
         }
         self.crowd.begin();
-        self.crowd.after(self.troubles.fault_every, ClusterEvent::Fault);
-        self.crowd.after(self.crowd.plan.client_fault_every, ClusterEvent::ClientFault);
+        self.crowd.after(self.troubles.fault_every, Event::Fault);
+        self.crowd.after(self.crowd.plan.client_fault_every, Event::ClientFault);
         if self.troubles.is_put_back {
-            self.crowd.after(SECOND, ClusterEvent::Copy);
+            self.crowd.after(SECOND, Event::Copy);
             let half = self.crowd.plan.heal_at / 2;
             let at = half + self.crowd.chance.below(half);
-            self.crowd.after(at, ClusterEvent::PutBack);
+            self.crowd.after(at, Event::PutBack);
         }
-        self.crowd.after(self.crowd.plan.heal_at, ClusterEvent::Heals);
+        self.crowd.after(self.crowd.plan.heal_at, Event::Heals);
     }
 
     fn run(&mut self) {
@@ -271,54 +271,54 @@ impl ClusterWorld {
         self.crowd.now
     }
 
-    fn happen(&mut self, event: ClusterEvent) {
+    fn happen(&mut self, event: Event) {
         if let Some(paused_until) = self.held_up(&event) {
             // The order in which delayed events take place is random.
             let lag = self.crowd.chance.within(0, MS);
             return self.crowd.after(paused_until - self.now() + lag, event);
         }
         match event {
-            ClusterEvent::Asking(asking) => self.asking(asking),
-            ClusterEvent::GoesOn { node, thread, n } => {
+            Event::Asking(asking) => self.asking(asking),
+            Event::GoesOn { node, thread, n } => {
                 let at = self.stands(node, thread).map(|stands| stands.at);
                 if matches!(at, Some(At::Parked { n: planned, .. }) if planned == n) {
                     self.goes_on(node, thread, None);
                 }
             }
-            ClusterEvent::Arrives(call) => self.arrives(call),
-            ClusterEvent::Answered(call, answered) => self.answered(call, answered),
-            ClusterEvent::Poll { node, n } => {
+            Event::Arrives(call) => self.arrives(call),
+            Event::Answered(call, answered) => self.answered(call, answered),
+            Event::Poll { node, n } => {
                 if self.nodes[node].poll.is_some_and(|(_, poll)| poll == n) {
                     self.polls(node);
                 }
             }
-            ClusterEvent::Rings(node) => {
+            Event::Rings(node) => {
                 if let Some(running) = &self.nodes[node].running {
                     running.line.0.ring();
                 }
                 self.serve(node);
             }
-            ClusterEvent::Expires(n) => {
+            Event::Expires(n) => {
                 if self.expiry.is_some_and(|(_, expiry)| expiry == n) {
                     self.expiry = None;
                     self.etcd.expire(self.crowd.now);
                     self.changed();
                 }
             }
-            ClusterEvent::Fault => self.fault(),
-            ClusterEvent::ClientFault => {
+            Event::Fault => self.fault(),
+            Event::ClientFault => {
                 if !self.crowd.is_healed() {
                     let next = self.crowd.plan.client_fault_every;
                     let next = self.crowd.chance.within(1, 2 * next);
-                    self.crowd.after(next, ClusterEvent::ClientFault);
+                    self.crowd.after(next, Event::ClientFault);
                     self.crowd.client_fault();
                 }
             }
-            ClusterEvent::Starts { node, is_new_boot } => self.starts(node, is_new_boot),
-            ClusterEvent::HasRoom => self.etcd.is_full = false,
-            ClusterEvent::Copy => self.copy(),
-            ClusterEvent::PutBack => self.put_back(),
-            ClusterEvent::Heals => {
+            Event::Starts { node, is_new_boot } => self.starts(node, is_new_boot),
+            Event::HasRoom => self.etcd.is_full = false,
+            Event::Copy => self.copy(),
+            Event::PutBack => self.put_back(),
+            Event::Heals => {
                 if self.put_back_at.is_none() {
                     self.heals();
                 }
@@ -327,17 +327,15 @@ impl ClusterWorld {
     }
 
     /// Returns until when this event is delayed, because its node or thread is suspended.
-    fn held_up(&self, event: &ClusterEvent) -> Option<Time> {
+    fn held_up(&self, event: &Event) -> Option<Time> {
         let (node, thread) = match event {
-            ClusterEvent::GoesOn { node, thread, .. } => (*node, Some(*thread)),
-            ClusterEvent::Answered(call, _) => {
+            Event::GoesOn { node, thread, .. } => (*node, Some(*thread)),
+            Event::Answered(call, _) => {
                 let call = self.calls.get(call)?;
                 (call.node, Some(call.thread))
             }
-            ClusterEvent::Poll { node, .. } | ClusterEvent::Rings(node) => (*node, None),
-            ClusterEvent::Asking(Asking::Arrives(id) | Asking::Closed(id)) => {
-                (*self.asked.get(id)?, None)
-            }
+            Event::Poll { node, .. } | Event::Rings(node) => (*node, None),
+            Event::Asking(Asking::Arrives(id) | Asking::Closed(id)) => (*self.asked.get(id)?, None),
             _ => return None,
         };
         let stalled = thread.and_then(|thread| self.stands(node, thread));
@@ -366,7 +364,7 @@ impl ClusterWorld {
                 let n = self.crowd.n_next();
                 if patience < FOR_EVER {
                     let span = patience.as_nanos() as Time;
-                    self.crowd.after(span, ClusterEvent::GoesOn { node, thread, n });
+                    self.crowd.after(span, Event::GoesOn { node, thread, n });
                 }
                 At::Parked { n, is_soon: false }
             }
@@ -399,7 +397,7 @@ impl ClusterWorld {
                 let n = self.crowd.n_next();
                 stands.at = At::Parked { n, is_soon: true };
                 let lag = self.crowd.chance.within(0, MS / 2);
-                self.crowd.after(lag, ClusterEvent::GoesOn { node, thread, n });
+                self.crowd.after(lag, Event::GoesOn { node, thread, n });
             }
         }
         let serving = running.serving.as_ref();

@@ -15,7 +15,7 @@ const SHARED: [(&str, usize); 8] = [
     ("engine", 3),
     ("sdk", 2),
     ("server", 86),
-    ("sim", 4),
+    ("sim", 6),
     ("store", 10),
 ];
 
