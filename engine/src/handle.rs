@@ -29,7 +29,6 @@ use leasehold_store::{Cursor, Event, EventId, Health};
 
 /// Maximum wait for a follower to read what a client has seen elsewhere.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
-
 /// The engine's loop counts as stuck after this long without a round.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 

@@ -17,8 +17,8 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::directory::{Directory, FoundLocks, ListNames, Model, SearchLocks, StopCollecting};
-use super::handle::{EngineHandle, Inner};
 use super::error::Error;
+use super::handle::{EngineHandle, Inner};
 use super::read::{LOCKS_MAX, ListLocks, LockPage};
 
 /// A copy of more locks than this is searched on a thread of its own, because others wait for the worker's thread.

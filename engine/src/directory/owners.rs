@@ -44,7 +44,7 @@ impl Owners {
         texts.set(2 * at + 1, principal);
     }
 
-    /// Returns the owners that a search finds. `None`: there is none.
+    /// Returns the owners that a search finds, or `None` without any.
     pub(super) fn find(&self, finder: &Finder<'_>) -> Option<Hits> {
         let hits = Hits { shown: hits(&self.shown, finder), proofs: hits(&self.proofs, finder) };
         (!hits.shown.is_empty() || !hits.proofs.is_empty()).then_some(hits)
