@@ -15,7 +15,6 @@ use crate::dialect;
 
 /// Maximum characters of a client's claim.
 const CLAIMED_CHARS_MAX: usize = 256;
-/// Maximum characters of a name.
 const NAME_CHARS_MAX: usize = 4096;
 
 /// A request that was refused for lack of authentication, of rights or of quota.

@@ -107,7 +107,6 @@ impl std::fmt::Display for OnFailure {
 pub struct Audit {
     options: Options,
     sink: Mutex<Sink>,
-    /// Whether the last write failed.
     is_failing: AtomicBool,
     n_failures: AtomicU64,
     n_lost: AtomicU64,

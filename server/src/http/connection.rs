@@ -78,7 +78,6 @@ pub(super) async fn serve(
     }
 }
 
-/// How a connection ended.
 enum ConnectionEnd {
     /// Normally: everything was sent, or the client has disconnected.
     Done,

@@ -37,7 +37,6 @@ const FREED_SHARE: i64 = 16;
 /// All HTTP/2 requests.
 pub(super) struct Streams {
     shares: Arc<Shares>,
-    /// Admitted requests.
     admitted: Gauge,
     /// All requests, including refused ones whose response was not read.
     open: Gauge,
@@ -265,7 +264,6 @@ impl Untaken {
 /// Runs the requests of one connection, each within its time limit.
 #[derive(Clone, Default)]
 pub(super) struct Runner {
-    /// The request that is about to run.
     next: Arc<Mutex<Option<Stream>>>,
 }
 

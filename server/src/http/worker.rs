@@ -82,7 +82,6 @@ impl Workers {
     }
 }
 
-/// Runs one worker.
 async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
     let Work { door, engine, mailbox, options, metrics, stop, patience } = work;
     tokio::spawn(mailbox.deliver());

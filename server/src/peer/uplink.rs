@@ -22,7 +22,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{GRANT, ID, KEY, Peers, SEQ};
 use leasehold_store::{Obstacle, Peering};
 
-/// Timeout for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Pause after a failed connection attempt to the same server.
 const FAILED_PAUSE: Duration = Duration::from_millis(50);
