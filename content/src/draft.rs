@@ -20,7 +20,6 @@ use leasehold_auth::Permitted;
 /// into it.
 const PUBLISH_TRIES: usize = 3;
 
-/// Buffer size for copying files.
 const COPY_BYTES: usize = 256 * 1024;
 
 /// A file in the directory of drafts.

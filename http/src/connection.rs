@@ -80,7 +80,6 @@ pub(super) async fn serve<H: Handler>(
     }
 }
 
-/// How a connection ended.
 enum ConnectionEnd {
     /// Normally: everything was sent, or the client has disconnected.
     Done,

@@ -206,11 +206,8 @@ impl Heads {
 #[derive(Default, Debug)]
 struct Unfinished {
     start: Vec<u8>,
-    /// There is more than the start.
     is_cut: bool,
-    /// There is a `#` behind the start.
     has_hash: bool,
-    /// The last two bytes.
     end: [u8; 2],
 }
 

@@ -18,7 +18,6 @@ use super::intake::Counted;
 use super::outgoing::Outgoing;
 use super::wire::Wire;
 
-/// Maximum size of a TLS record.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
 
 /// The transport of one connection.

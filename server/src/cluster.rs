@@ -60,7 +60,6 @@ pub struct Options {
     pub quota: u64,
 }
 
-/// Minimum length of a peer secret.
 const SECRET_BYTES_MIN: usize = 16;
 
 impl Options {

@@ -74,7 +74,6 @@ async fn find(
     found
 }
 
-/// A requested change of a claim.
 struct ClaimChange {
     app: App,
     caller: Caller,
@@ -126,7 +125,6 @@ impl ClaimChange {
         }
     }
 
-    /// Ends the claim.
     async fn end<T>(self, ask: Permitted<impl Ask<Answer = Result<T, Rejection>>>) -> Answer {
         match self.app.engine.ask(ask).await? {
             Ok(_) => Ok(StatusCode::NO_CONTENT.into_response()),

@@ -73,7 +73,6 @@ async fn find(
     Ok(numbers)
 }
 
-/// A list that is being sent.
 struct ClaimListing {
     app: App,
     caller: Caller,

@@ -296,7 +296,6 @@ pub(super) async fn is_any_inside(
     Ok(views.iter().any(|view| view.n_holders > 0))
 }
 
-/// The reader of a lock.
 #[derive(Clone, Copy)]
 enum LockReader<'a> {
     Caller(&'a Caller),

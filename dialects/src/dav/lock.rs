@@ -24,7 +24,6 @@ use crate::{Dialect, owner};
 /// Maximum number of characters of the client's `owner` element that become the owner's name.
 const OWNER_CHARS: usize = 64;
 
-/// The lock that a client requests.
 struct RequestedLock {
     scope: Scope,
     /// The `owner` element of the client, as XML and as text.

@@ -51,7 +51,6 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
 /// Source and target of `COPY` and `MOVE`.
 struct Transfer {
     to: FilePath,
-    /// The source is a folder.
     is_folder: bool,
     /// Whether the target exists and is a folder: `None` if it does not exist.
     replaces_folder: Option<bool>,

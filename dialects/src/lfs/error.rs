@@ -38,7 +38,6 @@ pub(super) struct Refusal {
 #[derive(Serialize, JsonSchema, Debug)]
 pub(super) struct Failure {
     message: String,
-    /// The conflicting lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<LockShown>,
 }

@@ -79,7 +79,6 @@ fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// Returns the lock of one file.
 async fn at(
     lfs: &Lfs,
     caller: &Caller,
@@ -103,7 +102,6 @@ fn holders(
     path.into_iter().flat_map(move |path| here.clone().map(move |held| (path.clone(), held)))
 }
 
-/// A page of locks.
 struct LockPage {
     held: Vec<(String, Held)>,
     next_cursor: Option<String>,

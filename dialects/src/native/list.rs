@@ -89,7 +89,6 @@ pub(super) async fn list(
     Ok(Pieces::answer(sending, r#"{"locks":["#, |pieces| list.send(locks, pieces)))
 }
 
-/// A list response in progress.
 struct LockListing {
     app: App,
     caller: Caller,

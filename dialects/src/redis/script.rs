@@ -37,9 +37,7 @@ pub(super) enum Script {
     LeaveMany,
 }
 
-/// A known script.
 struct KnownScript {
-    /// The SHA-1 of the script's text.
     sha: &'static str,
     /// The SHA-1 of its normal form.
     normal: &'static str,

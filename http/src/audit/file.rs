@@ -11,7 +11,6 @@ use serde::Deserialize;
 
 use super::Options;
 
-/// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 512 * 1024;
 
 /// A file open for appending.

@@ -16,7 +16,6 @@ use leasehold_engine::owner::shown;
 
 /// Maximum characters of a client's claim.
 const CLAIMED_CHARS_MAX: usize = 256;
-/// Maximum characters of a name.
 const NAME_CHARS_MAX: usize = 4096;
 
 /// A request that was refused for lack of authentication, of rights or of quota.

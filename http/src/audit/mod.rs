@@ -109,7 +109,6 @@ pub struct Audit {
     options: Options,
     names: DialectNames,
     sink: Mutex<Sink>,
-    /// Whether the last write failed.
     is_failing: AtomicBool,
     n_failures: AtomicU64,
     n_lost: AtomicU64,

@@ -15,7 +15,6 @@ use crate::metrics::Metrics;
 const BATCH_MAX: usize = 512;
 /// Maximum time that a span waits for others in its batch.
 const LINGER: Duration = Duration::from_secs(1);
-/// Maximum attempts to send a batch.
 const ATTEMPTS_MAX: u32 = 3;
 /// The pause before the second attempt. It doubles with each attempt.
 const RETRY: Duration = Duration::from_millis(500);

@@ -14,7 +14,6 @@ pub struct Location {
     pub prefix: String,
 }
 
-/// The default prefix.
 const PREFIX: &str = "leasehold/default";
 pub(super) const SCHEME: &str = "etcd://";
 

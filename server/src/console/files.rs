@@ -11,7 +11,6 @@ use super::visit::{Trouble, Visit, address};
 use crate::content::{Entry, Error, FilePath, Found, Listing, ToRead};
 use crate::http::page::{Page, Place, Text, bytes, day, name, title};
 
-/// Entries per page.
 const PAGE: usize = 100;
 
 #[derive(Deserialize, Default)]

@@ -14,7 +14,6 @@ use crate::dialect::{self, Dialect};
 use crate::http::page::{Page, Place, Shape, Text, ago, count, left, name, state, tag, title};
 use crate::http::spelled::{meant, spelled};
 
-/// Locks per page.
 const PAGE: usize = 50;
 /// Maximum length of the search text, in bytes.
 const SEARCH_BYTES_MAX: usize = 200;

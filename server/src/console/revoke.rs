@@ -20,14 +20,12 @@ use crate::http::page::count;
 /// Maximum size of the form, in bytes. It contains the token of each holder that the page shows.
 const FORM_BYTES_MAX: usize = 32 * 1024;
 
-/// Query parameters.
 #[derive(Deserialize)]
 struct Params {
     namespace: String,
     name: String,
 }
 
-/// The fields of the form.
 #[derive(Default)]
 struct RevokeForm {
     reason: String,

@@ -17,7 +17,6 @@ use crate::dialect::operator;
 use crate::host::Host;
 use crate::http::page::{Page, Place, Text, ago, count, left, title};
 
-/// Sessions per page.
 const PAGE: usize = 100;
 const FORM_BYTES_MAX: usize = 32 * 1024;
 

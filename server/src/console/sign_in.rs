@@ -30,14 +30,12 @@ use crate::http::request::{self, Arrival};
 
 /// The page to show after signing in if no other page was requested.
 pub(super) const HOME: &str = "/console";
-/// Maximum size of a form, in bytes.
 const FORM_BYTES_MAX: usize = 8 * 1024;
 /// Maximum length of the path that the browser opens after signing in.
 const TO_BYTES_MAX: usize = 512;
 /// How long a user who signed in with an API key stays signed in.
 const KEY_SESSION_MS: i64 = 12 * 3600 * 1000;
 
-/// An error response.
 type ErrorResponse = Box<Response>;
 
 pub(super) fn routes() -> Router<Host> {

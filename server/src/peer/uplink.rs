@@ -23,7 +23,6 @@ use super::{GRANT, ID, KEY, Peers, SEQ};
 use crate::http::PING_EVERY;
 use leasehold_store::{Obstacle, Peering};
 
-/// Timeout for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Pause after a failed connection attempt to the same server.
 const FAILED_PAUSE: Duration = Duration::from_millis(50);
