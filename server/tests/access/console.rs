@@ -125,7 +125,7 @@ async fn what_a_link_adds_is_ignored_and_what_is_wrong_is_told_in_words() {
         ("/console?sort=x", "sort: must be one of name, ends"),
         ("/console?q=a&q=b", "the address has q=... twice"),
         ("/console?q=%FF", "the address: is not percent-encoded UTF-8"),
-        ("/console/lock?namespace=a", "the address does not say which name is meant"),
+        ("/console/lock?namespace=a", "the address has no name (name=...)"),
         ("/console/sessions?from=-1", "from: must be a whole number"),
     ] {
         let page = local.client.get(path).await;

@@ -131,7 +131,7 @@ fn principals_and_groups_that_cannot_exist_are_reported() {
         ),
         (
             format!("{}{}", MTLS.replace("dns", "uri"), rule("who = [\"mtls:web-1\"]", SHOP)),
-            "auth.toml:8: rule \"r\": \"web-1\" is no URI",
+            "auth.toml:8: rule \"r\": \"web-1\" is not a URI",
         ),
     ]);
 }

@@ -104,7 +104,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:2: rule \"r\": names no principal",
+        "/auth.toml:2: rule \"r\": who or groups is required",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\n",
