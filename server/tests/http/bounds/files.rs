@@ -92,7 +92,7 @@ async fn on_trees(set: impl FnOnce(&mut leasehold_server::http::Options)) -> (Lo
         let sent = sent.unwrap();
         if matches!(sent.status, 429 | 503) {
             assert_eq!(sent.headers["retry-after"], "1");
-            assert!(sent.text.contains("allowed (") && sent.text.contains("tree-operations-max)"));
+            assert!(sent.text.contains("limit: ") && sent.text.contains("tree-operations-max)"));
         }
         sent.status
     };

@@ -49,7 +49,7 @@ async fn while_another_process_holds_the_database_nothing_is_done() {
         "the request had no effect",
     );
     check("look", &client.get("/v1/locks/job").await, "BUSY", "the request had no effect");
-    check_failure("ready", &client.get("/readyz").await, 503, "BUSY", "durable");
+    check_failure("ready", &client.get("/readyz").await, 503, "BUSY", "cannot commit writes");
     for path in ["/healthz", "/livez"] {
         assert_eq!(client.get(path).await.status, 200, "{path}");
     }

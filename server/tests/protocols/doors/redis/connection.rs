@@ -255,7 +255,9 @@ async fn what_stands_in_a_transaction_is_not_done() {
     let all = ["MULTI", "SET mu1 v NX", "SET mu2 v NX PX 60000", "EXEC", "EXISTS mu1 mu2"];
     client.send(&all.map(request).concat()).await;
     let aborted = "-EXECABORT Transaction discarded";
-    for start in ["-ERR MULTI is not supported", "-ERR not done", "-ERR not done", aborted, "0"] {
+    for start in
+        ["-ERR MULTI is not supported", "-ERR not executed", "-ERR not executed", aborted, "0"]
+    {
         let answer = client.read().await;
         assert!(answer.starts_with(start), "{start}: {answer}");
     }
