@@ -1757,7 +1757,6 @@ export interface components {
         };
         /** @description An error message. */
         "lfs.Failure": {
-            /** @description The conflicting lock. */
             lock?: components["schemas"]["lfs.LockShown"] | null;
             message: string;
         };
