@@ -64,7 +64,7 @@ impl Member {
         };
         let doubt = match tls {
             Some(Tls { identity: None, .. }) => {
-                "does it use TLS and reject the client certificate?"
+                "does it use TLS, and does it require a client certificate?"
             }
             _ => "does it use TLS?",
         };

@@ -436,7 +436,7 @@ fn who_asks_is_proven_by_a_certificate() {
         let known = client(&ca, Some((issued.certificate.clone(), issued.key.clone())));
         known.put(put("a", "1")).await.expect("put");
         let why = client(&ca, None).put(put("a", "1")).await.expect_err("refused").to_string();
-        assert!(why.ends_with("(does it use TLS and reject the client certificate?)"), "{why}");
+        assert!(why.ends_with("does it require a client certificate?)"), "{why}");
         let stranger = client(&Ca::new("another"), Some((issued.certificate, issued.key)));
         let why = stranger.put(put("a", "1")).await.expect_err("another CA").to_string();
         assert!(why.contains("certificate"), "{why}");
