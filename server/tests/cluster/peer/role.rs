@@ -143,7 +143,9 @@ async fn servers_that_come_by_the_network_need_a_secret() {
     assert!(refused.to_string().contains("--peer-secret-file is required"), "{refused}");
     let file = leasehold_testkit::folder();
     let secret = file.path().join("secret");
-    for (text, words) in [("short", "16 or more"), ("with a space in the middle", "no spaces")] {
+    for (text, words) in
+        [("short", "at least 16"), ("with a space in the middle", "without spaces")]
+    {
         std::fs::write(&secret, text).expect("a file");
         let mut settings = world.settings("n1", "n1");
         settings.cluster.as_mut().expect("it is shared").peer_secret_file = Some(secret.clone());
