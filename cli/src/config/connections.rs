@@ -52,8 +52,8 @@ pub(super) struct ConnectionArgs {
     /// Maximum size of an HTTP/1 request head (request line and headers), in bytes; larger ones are refused with 431.
     #[arg(long, env = "LEASEHOLD_HEAD_BYTES_MAX", default_value_t = 65_536)]
     head_bytes_max: usize,
-    /// Maximum bytes of all buffers for request heads, beyond 16 KiB per connection. If they need more, the connections
-    /// that have been receiving or idle the longest are closed.
+    /// Maximum bytes of all buffers for request heads, beyond 16 KiB per connection, and of incomplete HTTP/2 request
+    /// bodies. If they need more, the connections that have been receiving or idle the longest are closed.
     #[arg(long, env = "LEASEHOLD_HEADS_TOTAL_BYTES_MAX", default_value_t = 64 << 20)]
     pub(super) heads_total_bytes_max: usize,
     /// Time limit for the head of a request, from its first byte; for the first request, from the start of the
@@ -72,7 +72,7 @@ pub(super) struct ConnectionArgs {
     /// Maximum time in which a client takes nothing of a long response or a file.
     #[arg(long, env = "LEASEHOLD_ANSWER_TIMEOUT", default_value = "30s")]
     pub(super) answer_timeout: DurationArg,
-    /// Maximum bytes of long responses that are being sent at the same time; more are refused with 503.
+    /// Maximum bytes of long or large responses that are being sent at the same time; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
     answers_bytes_max: usize,
     /// Maximum bytes of long responses to one principal; for anonymous clients, to one address that is not in
