@@ -32,7 +32,7 @@ struct DueTimes<K> {
 /// Why a client has to wait before its next request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Late {
-    /// The client sent too many requests itself.
+    /// The client exceeded its own rate. It must wait this long.
     Own(Duration),
     /// The table is full of other clients.
     Others(Duration),

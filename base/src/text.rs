@@ -1,4 +1,4 @@
-//! Text of clients, made safe to show.
+//! Makes text from clients safe to display.
 
 use std::borrow::Cow;
 

@@ -107,7 +107,8 @@ commands! {
     Renew -> Box<LeaseView>, |t, asked| renew::renew(t, &asked);
     /// Moves the deadlines of several leases, or of none.
     RenewAll -> Vec<LeaseView>, |t, asked| renew::renew_all(t, &asked);
-    /// Releases those of several leases that are still active. The answer contains the result for each.
+    /// Releases several leases. The answer has one result per requested lease: a lease that is no longer active gets an
+    /// error, and the others are released.
     ReleaseAll -> Vec<Result<LeaseView, Rejection>>, |t, asked| release::release_all(t, &asked);
     /// Releases a lease.
     Release -> Box<LeaseView>, |t, asked| release::release(t, &asked);

@@ -159,7 +159,7 @@ pub enum Rejection {
     },
     /// The request id was used for a different request.
     RequestConflict,
-    /// The request id was used for this request, but its lease has ended.
+    /// The same request was made before with this id, and the lease it affected has ended.
     RequestSpent(Ending),
     /// The lease does not exist or is no longer remembered.
     NoSuchLease,

@@ -7,7 +7,7 @@ pub struct Request {
     pub operation: Operation,
     /// The id, chosen by the client.
     pub id: Box<str>,
-    /// A hash of everything else in the request, except the length of its wait.
+    /// A hash of the rest of the request, without the length of its wait.
     pub fingerprint: u64,
 }
 

@@ -21,11 +21,11 @@ pub struct Route {
 /// several operations on the same path.
 #[derive(Clone, Copy, Debug)]
 enum Case {
-    /// All of them.
+    /// All requests.
     Every,
-    /// Those without a body.
+    /// Requests without a body.
     Empty,
-    /// Those whose query names the operation.
+    /// Requests whose query string names the operation; the function recognizes them.
     Named(fn(&Uri) -> bool),
 }
 

@@ -37,8 +37,8 @@ impl Writer {
         has_lapsed(self.clock.now(), self.confirmed_at, lease)
     }
 
-    /// Ends every wait if this leader has lapsed, and refuses new requests, which have had no effect. Clients repeat
-    /// their requests, here or at another server, and their request ids keep their places.
+    /// If this leader has lapsed, ends every wait and refuses new requests without effect. Clients can repeat their
+    /// requests at any server; their request ids keep their places in the queues.
     pub(super) fn end_waits_if_lapsed(&mut self) {
         if !self.has_lapsed() {
             return;

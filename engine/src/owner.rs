@@ -12,8 +12,8 @@ pub const TERRAFORM: Dialect = Dialect(6);
 /// The prefix of the owner names under which Terraform states are written without a lock. Such a name proves nothing.
 pub const WITHOUT_LOCK: &str = "write without a lock";
 
-/// Returns the owner as it is displayed to other clients. If the owner's name proves the lock, returns only its
-/// beginning.
+/// Returns the owner as it is displayed to other clients. If knowing the owner's name is enough to use its lock,
+/// returns only the beginning of the name.
 pub fn shown(dialect: Dialect, owner: &Owner) -> Cow<'_, str> {
     if is_proof(dialect, owner) {
         shortened(&owner.instance).into()

@@ -191,7 +191,7 @@ pub struct Filter {
     pub after: Option<Box<str>>,
     /// The locks that the caller can see. Other locks are not counted either.
     pub view: View,
-    /// Excludes locks that were only acquired to protect something inside them.
+    /// Excludes locks on folders that are held only to protect something inside the folder.
     pub leave_out: Option<LeaveOut>,
 }
 

@@ -14,8 +14,8 @@ use leasehold_store::{self as store, Dismissal, Draft, Kind};
 const RESUMED_BYTES_MAX: usize = 256;
 
 impl Writer {
-    /// Ends the waits that the last writer left behind, and makes that durable, before any request is accepted. Uses
-    /// several records if one would be too long.
+    /// Parks the waiters that the last writer left behind, if a repeated request can find them, and ends the other
+    /// waits. This is durable before any request is accepted. Uses several records if one would be too long.
     pub(super) fn begin(&mut self) -> Result<(), store::Error> {
         self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
         let n_waiters_max = self.store.record_bytes_max() / RESUMED_BYTES_MAX;

@@ -81,7 +81,7 @@ pub(super) async fn serve<H: Handler>(
 }
 
 enum ConnectionEnd {
-    /// Normally: everything was sent, or the client has disconnected.
+    /// The connection ended normally: everything was sent, or the client disconnected.
     Done,
     /// The client sent an invalid request and got an error.
     Refused,

@@ -69,7 +69,8 @@ impl Outgoing {
         self.add(Kept::Undelivered(undelivered), accepted);
     }
 
-    /// The last piece of an answer over HTTP/1 is about to be handed over. Its bytes count until it is taken.
+    /// Records that the last piece of an HTTP/1 response is about to be handed over. Its bytes count until the system
+    /// has accepted them.
     pub(super) fn count(&self, sending: Sending) {
         self.add(Kept::Counted(sending), AcceptedAt::Flushed);
     }

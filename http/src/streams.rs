@@ -35,13 +35,13 @@ const RESERVE_SHARE: usize = 4;
 /// Above the maximum, at least this fraction of it is freed, so that the connections are not searched each time.
 const FREED_SHARE: i64 = 16;
 
-/// At most one of so many bytes of heads is one client's.
+/// One client can use at most this fraction of the bytes for heads.
 const HEADS_SHARE: usize = 4;
 
 /// All HTTP/2 requests.
 pub(super) struct Streams {
     shares: Arc<Shares>,
-    /// Bytes of the heads and bodies that count (`heads-total-bytes-max`), for the share of each client.
+    /// Limits each client's share of the bytes of heads and bodies that count towards `heads-total-bytes-max`.
     heads: Arc<Shares>,
     /// The same bytes together with those of HTTP/1.
     heads_bytes: Gauge,

@@ -1,4 +1,4 @@
-//! Encodes a journal record: its position in the chain, a moment and the changes, with a version and a checksum.
+//! Encodes a journal record: its position in the chain, the time and the changes, with a version and a checksum.
 
 use leasehold_base::clock::Moment;
 use leasehold_core::{Change, Timestamp};

@@ -49,7 +49,7 @@ pub struct KeysState {
     pub n_keys: usize,
     /// The time since they were fetched; `None` if they come from a file or there are none yet.
     pub age: Option<Duration>,
-    /// How often they were fetched, by result.
+    /// How many times the keys were fetched, by result.
     pub fetches: Fetches,
 }
 

@@ -71,8 +71,8 @@ impl Repository {
         format!("{}/", self.name)
     }
 
-    /// Returns the lock on which rights to objects are checked. Objects have no path in the repository, so this is the
-    /// common prefix of its locks.
+    /// Returns the lock key against which rights to objects are checked. Objects have no path in the repository, so
+    /// this is the prefix that the names of all its locks share.
     pub(super) fn whole(&self) -> LockKey {
         LockKey::new(self.namespace.clone(), self.prefix())
     }

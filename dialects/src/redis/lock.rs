@@ -68,7 +68,7 @@ pub(super) enum Look {
     Value,
     /// The time left, in units of this many milliseconds.
     Remaining(u64),
-    /// The milliseconds left, if this owner holds the lock.
+    /// The time left in milliseconds, if the lock is held by the owner in this variant.
     Own(Owner),
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn chapter(app: &App) -> Chapter {
         .guarded::<Failure>()
 }
 
-/// Returns the shape of the description of a lock that Terraform sends.
+/// Returns the schema of Terraform's lock info.
 fn lock_info(app: &App) -> Value {
     let mut info = json!({
         "type": "object",

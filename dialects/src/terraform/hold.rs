@@ -21,8 +21,8 @@ pub(super) struct Hold {
     states: States,
     state: State,
     caller: Caller,
-    /// The lease that was read first. A later lease with the same id is another lock: another client might have held
-    /// the lock and written in between.
+    /// The lease as first read. A later lease with the same lock id does not count as the same hold, because another
+    /// client might have held the lock and written in between.
     lease: LeaseView,
     is_ours: bool,
 }

@@ -13,8 +13,8 @@ use crate::{Dialect, name_of, owner};
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct LockInfo {
-    /// The id of the lock, chosen by the client. For another client's lock: the beginning of its id, the holder, and
-    /// since when it is held.
+    /// The id of the lock, chosen by the client. If another client holds the lock: the beginning of the id, the holder,
+    /// and when the lock was acquired.
     #[serde(rename = "ID")]
     pub(super) id: String,
     /// The operation that needs the lock.

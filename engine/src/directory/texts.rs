@@ -1,4 +1,4 @@
-//! Texts one after the other in one piece of memory, so that all of them are searched by one pass.
+//! Texts stored back to back in one buffer, so that one pass searches them all.
 
 /// Ends each part of a text. It occurs in no UTF-8 text, so no search finds anything across it.
 const END: u8 = 0xff;

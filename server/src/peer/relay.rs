@@ -51,7 +51,7 @@ pub(crate) struct Relay {
     peers: Arc<Peers>,
     uplink: Uplink,
     under_way: UnderWay,
-    /// Number of requests waiting to report that their responses are lost.
+    /// Number of lost responses that the leader has not been told of yet.
     n_lost: AtomicU32,
 }
 

@@ -15,8 +15,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(1800);
 /// Another server, as described by its key.
 pub(super) struct Other {
     pub(super) node: String,
-    /// How long it had not reached this leader when it wrote its key; `None` if it reaches the leader, or reports
-    /// another one.
+    /// How long this server had been unable to reach the leader when it last wrote its key. `None` if it could reach
+    /// the leader, or if its report is about another leader.
     pub(super) unreached: Option<Duration>,
     pub(super) may_lead: bool,
 }

@@ -52,7 +52,7 @@ pub(super) enum Drained {
 }
 
 impl Drained {
-    /// Returns the word for it in the store.
+    /// Returns the word that the store uses for this value.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::OfLeading => "step-down",

@@ -34,8 +34,8 @@ pub fn verify(data: &Path) -> Result<Report, Error> {
     Ok(Source::at_rest(data)?.judge()?.0)
 }
 
-/// Checks a directory that no server uses in the same way as a start. Returns `None` if a start would create a store
-/// there. Changes nothing.
+/// Checks a directory as a starting server does. No server may be using it. Returns `None` if a starting server would
+/// create a store there. Changes nothing.
 pub fn examine(data: &Path) -> Result<Option<Report>, Error> {
     folder::check_private(data)?;
     if folder::is_leftover(data)? {

@@ -37,7 +37,7 @@ const LOW_CHECKED_EVERY: Duration = Duration::from_secs(1);
 /// A pause between two chunks, so that commits can proceed.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The positions of appending and folding in the journal.
+/// How far the journal has been appended and folded.
 #[derive(Default)]
 pub(super) struct Progress {
     folded_through: AtomicU64,
