@@ -113,7 +113,7 @@ impl Backups {
         let name = name(self.clock.wall_ms());
         let copied = self
             .check_dir()
-            .and_then(|()| sqlite::backup(&self.data, &self.options.dir.join(&name)));
+            .and_then(|()| sqlite::backup_below(&self.data, &self.options.dir.join(&name)));
         let n_bytes = copied.map_err(|error| self.failed(error))?.n_bytes;
         *lock(&self.latest) = Latest { age: Duration::ZERO, at: Instant::now() };
         tracing::info!(name, n_bytes, "took a backup");

@@ -21,7 +21,7 @@ pub(crate) use node::MEMORY;
 pub use node::NodeFolder;
 pub(crate) use node::check_own;
 pub(super) use reserve::{Reserve, preallocate};
-pub(super) use rights::{check_private, make_private};
+pub(super) use rights::{check_private, make_parent, make_private};
 pub(super) use unfinished::{Making, Unfinished, admit, check, is_leftover};
 
 use rustix::fs::statvfs;

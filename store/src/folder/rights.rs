@@ -23,9 +23,34 @@ const ALL: u32 = 0o7777;
 
 /// Creates the directory if necessary, and removes all permissions of other users for it and the store in it.
 pub(crate) fn make_private(folder: &Path) -> Result<(), Error> {
-    let why = |error: io::Error| trouble(folder, &error);
     check_private(folder)?;
-    DirBuilder::new().recursive(true).mode(FOLDER).create(folder).map_err(why)?;
+    make_with_parents(folder)?;
+    hide(folder)
+}
+
+/// Like [`make_private`], but fails if the parent directory is missing.
+pub(crate) fn make_private_below(folder: &Path) -> Result<(), Error> {
+    check_private(folder)?;
+    match DirBuilder::new().mode(FOLDER).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(trouble(folder, &error)),
+        _ => hide(folder),
+    }
+}
+
+/// Creates the parent directory if necessary.
+pub(crate) fn make_parent(folder: &Path) -> Result<(), Error> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.map_or(Ok(()), make_with_parents)
+}
+
+fn make_with_parents(folder: &Path) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(FOLDER).create(folder);
+    made.map_err(|error| trouble(folder, &error))
+}
+
+/// Removes all permissions of other users for a directory and the store in it.
+fn hide(folder: &Path) -> Result<(), Error> {
+    let why = |error: io::Error| trouble(folder, &error);
     let mode = mode(folder).map_err(why)?;
     if mode & OTHERS != 0 {
         tighten(folder, mode, FOLDER)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::dir_lock::LOCK;
 use super::locked::Locked;
-use super::rights::{make_private, new_private_file};
+use super::rights::{make_private, make_private_below, new_private_file};
 use super::{Identity, is_store_file, refused, sync, trouble};
 use crate::Error;
 
@@ -178,7 +178,7 @@ fn make(folder: &Path, making: Making) -> Result<Locked, Error> {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(".incomplete");
     let beside = folder.with_file_name(name);
-    make_private(&beside)?;
+    make_folder(&beside, making)?;
     let named = mark(&beside, making).and_then(|marker| {
         fs::rename(&beside, folder).map_err(|error| trouble(folder, &error))?;
         Ok(marker)
@@ -192,6 +192,15 @@ fn make(folder: &Path, making: Making) -> Result<Locked, Error> {
     Ok(marker)
 }
 
+/// Creates the directory if necessary. A backup does not create the directory that it belongs in: if that has vanished,
+/// it was unmounted or deleted.
+fn make_folder(folder: &Path, making: Making) -> Result<(), Error> {
+    match making {
+        Making::Backup => make_private_below(folder),
+        Making::Store | Making::Restore | Making::Migration => make_private(folder),
+    }
+}
+
 fn occupy(folder: &Path, making: Making) -> Result<Locked, Error> {
     if found(folder)?.is_some() {
         clear(folder)?;
@@ -199,7 +208,7 @@ fn occupy(folder: &Path, making: Making) -> Result<Locked, Error> {
     if making != Making::Store {
         check_empty(folder)?;
     }
-    make_private(folder)?;
+    make_folder(folder, making)?;
     let marker = mark(folder, making)?;
     // Removes remains of a crash, such as a log that SQLite would apply to a database of the same name.
     remove_files(folder)?;
@@ -267,5 +276,21 @@ fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(trouble(path, &error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_does_not_create_the_directory_that_it_belongs_in() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let parent = folder.path().join("vanished");
+        let target = parent.join("one");
+        assert!(Unfinished::begin(&target, Making::Backup).is_err());
+        assert!(!parent.exists());
+        drop(Unfinished::begin(&target, Making::Restore).expect("made with its parent"));
+        drop(Unfinished::begin(&target, Making::Backup).expect("the parent is there"));
     }
 }

@@ -12,7 +12,7 @@ use super::schema::{self, Database};
 use super::source::Source;
 use super::{JOURNAL, NAMES, TABLES, check, journal_path, refused, tables_path, transfer, trouble};
 use crate::Error;
-use crate::folder::{Making, Unfinished};
+use crate::folder::{Making, Unfinished, make_parent};
 
 /// The result of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,19 @@ pub struct Copied {
 /// Copies the store in `data`, even if a server uses it, to the new or empty directory `target`. The copy is checked
 /// before it counts as a backup.
 pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
+    copy_to(data, target, make_parent)
+}
+
+/// Like [`backup`], but fails if the parent directory of `target` is missing.
+pub fn backup_below(data: &Path, target: &Path) -> Result<Copied, Error> {
+    copy_to(data, target, |_| Ok(()))
+}
+
+fn copy_to(
+    data: &Path,
+    target: &Path,
+    prepare: fn(&Path) -> Result<(), Error>,
+) -> Result<Copied, Error> {
     let mut source = Source::open(data)?;
     // A store in use changes all the time, so its copy is checked instead. Any other store is checked before the copy,
     // because the copy has no mark that would reveal missing records.
@@ -31,6 +44,7 @@ pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
     if !is_in_use {
         source.judge()?;
     }
+    prepare(target)?;
     let unfinished = Unfinished::begin(target, Making::Backup)?;
     let (journal, mut tables) = copy(&source, &unfinished)?;
     drop(source);

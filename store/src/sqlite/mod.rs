@@ -30,7 +30,7 @@ use leasehold_base::clock::Clock;
 use leasehold_core::Limits;
 use rusqlite::{Connection, ErrorCode, params};
 
-pub use backup::{Copied, backup, restore};
+pub use backup::{Copied, backup, backup_below, restore};
 pub use check::{Report, examine, verify};
 pub use disk::Space;
 pub use recover::{Recovered, recover};

@@ -12,7 +12,7 @@ use super::source::Source;
 use super::{
     JOURNAL, Options, SqliteStore, TABLES, load, refused, schema, tables_path, trouble, trouble_in,
 };
-use crate::folder::{Making, Unfinished};
+use crate::folder::{Making, Unfinished, make_parent};
 use crate::{Draft, Error, Kind, Store, Whole};
 
 /// The key in the journal's `meta` that contains where the store has moved to.
@@ -53,6 +53,7 @@ pub struct Arrival {
 impl Arrival {
     /// Writes a backup of a shared store to a new or empty directory.
     pub fn backup(target: &Path, whole: &Whole) -> Result<Self, Error> {
+        make_parent(target)?;
         Self::write(target, whole, Making::Backup)
     }
 

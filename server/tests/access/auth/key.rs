@@ -116,7 +116,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\":x\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:4: rule \"r\": \":x\" is no principal",
+        "/auth.toml:4: rule \"r\": \":x\" is not a valid principal",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\nnamespaces = []\n",
@@ -135,7 +135,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[quota]]\nwho = [\"ci\"]\nleases = 1\n",
-        "/auth.toml:3: quota: \"ci\" is no principal",
+        "/auth.toml:3: quota: \"ci\" is not a valid principal",
     ),
     (
         "version = 1\n[[quota]]\nwho = [\"*\"]\nnamespaces = [\"a\"]\nleases = 1\n",
