@@ -93,7 +93,7 @@ test('a hand-over is seen live, and the time left runs down', limit, async () =>
   assert.match(await text(page, '.title .sub'), /latest fencing token 2$/, 'the heading is as new as the rest');
   console.log(`a hand-over is seen after ${took} ms`);
   await page.waitForSelector('ol.timeline >> text=released it');
-  assert.match(await text(page, '[data-part=queue]'), /No client waits/);
+  assert.match(await text(page, '[data-part=queue]'), /No client is waiting/);
   await server.release(await waits);
   await close(page);
 });
@@ -158,7 +158,7 @@ test('a session is ended with a reason, on a page that says what ends', limit, a
   const page = await open('/console/sessions');
   await page.click('tr:has-text("vm-7") >> text=End');
   await page.waitForURL(/sessions\/end\?number=/);
-  assert.match(await text(page, 'main'), /vm-7.*Its lease is revoked at once/);
+  assert.match(await text(page, 'main'), /vm-7.*Its lease and its waits are revoked immediately/);
   await page.click('button:text("End the session")');
   assert.match(page.url(), /sessions\/end/, 'the browser asks for a reason');
   await page.fill('input[name=reason]', 'host is gone');
@@ -403,7 +403,7 @@ test('with authentication, users sign in first and see only what they have a rig
   assert.match(page.url(), /\/console\/sign-in$/);
   await page.fill('input[name=key]', 'lh_wrong_key');
   await page.click('button:text("Sign in")');
-  assert.match(await text(page, '[role=alert]'), /not known/);
+  assert.match(await text(page, '[role=alert]'), /Unknown API key/);
   await page.fill('input[name=key]', reader);
   await page.click('button:text("Sign in")');
   await page.waitForSelector('text=of-shop');
