@@ -226,7 +226,7 @@ test('a link cannot sign a user in as another user', { timeout: 600_000 }, async
   await page.goto(`http://127.0.0.1:${evil.port}`);
   await page.evaluate((to) => { window.location.href = to; }, back);
   await page.waitForURL('**/console/callback*');
-  assert.match(await page.textContent('body'), /was not begun with this browser/);
+  assert.match(await page.textContent('body'), /was started in another browser/);
   assert.deepEqual(await ours(victim), []);
   await attacker.close();
   await victim.close();

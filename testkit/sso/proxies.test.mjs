@@ -85,7 +85,7 @@ test('a proxy without a user name identifies no principal', async () => {
   assert.equal(unnamed.status, 401, unnamed.text);
   const wrong = await raw(apache.port, ['GET /lock?job=x HTTP/1.1', 'Host: localhost']);
   assert.equal(wrong.status, 401, wrong.text);
-  assert.match(wrong.text, /sent no user name/);
+  assert.match(wrong.text, /sends no user/);
 });
 
 test('Shibboleth: a user whom a SAML identity provider has signed in', { timeout: 600_000 }, async () => {
