@@ -171,7 +171,9 @@ func (*TLSError) MayHaveTakenEffect() bool { return false }
 // BrokenError: the request was sent, but no whole answer came in time.
 type BrokenError struct{ Why string }
 
-func (e *BrokenError) Error() string          { return "no response; the request might have taken effect: " + e.Why }
+func (e *BrokenError) Error() string {
+	return "no response; the request might have taken effect: " + e.Why
+}
 func (*BrokenError) Retryable() bool          { return true }
 func (*BrokenError) MayHaveTakenEffect() bool { return true }
 
