@@ -11,7 +11,7 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Files")]
 pub(super) struct FilesArgs {
-    /// The directory for files [default: next to the data directory].
+    /// The directory for files [default: the folder files in the data directory].
     #[arg(long, env = "LEASEHOLD_FILES_FOLDER")]
     pub(super) files_folder: Option<PathBuf>,
     /// The namespace of files.
