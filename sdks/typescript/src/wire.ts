@@ -2641,8 +2641,8 @@ export interface components {
              */
             Created: string;
             /**
-             * @description The id of the lock, chosen by the client. For another client's lock: the beginning of its id, the holder, and
-             *     since when it is held.
+             * @description The id of the lock, chosen by the client. If another client holds the lock: the beginning of the id, the holder,
+             *     and when the lock was acquired.
              */
             ID: string;
             /**
